@@ -17,7 +17,7 @@ class SearchedRuns {
   /// `NAME=value`, for all runs. HOME is an empty folder, and no variable of the test's own environment says where
   /// credentials are.
   void set(const std::string& name, const std::string& value) { environment_[name] = value; }
-  [[nodiscard]] std::string home(const std::string& name) const { return home_.path(name); }
+  [[nodiscard]] std::string home(const std::string& name = "") const { return home_.path(name); }
   /// Where programs write to.
   [[nodiscard]] std::string out(const std::string& name = "") const { return out_.path(name); }
   ChildResult run(const std::vector<std::string>& arguments);

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/tfrecord/writer.h"
-#include "tests/examples/mlm/preparation_text.h"
+#include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/formats/storage/remote/certificate.h"
 #include "tests/formats/storage/remote/google_server.h"
 #include "tests/formats/storage/remote/object_server.h"
@@ -296,52 +296,23 @@ TEST_F(S3Secrets, AreInNothingThatATrainingLeaves) {
     if (!is_echo) return {};
     return {.kind = ServedFault::Kind::kStatus, .status = is_refused ? 403 : 503, .text = echo_of(request, "")};
   });
-  std::string text;
-  for (const std::string& row : test::numbered_rows(300)) text += row + "\n";
-  test::write_file(runs_.home("text.txt"), text);
-  test::write_file(runs_.home("tokenizer.json"), test::letter_tokenizer_json());
-  const ChildResult prepared =
-      runs_.run({test::kPrepareShards, "--tokenizer", runs_.home("tokenizer.json"), "--out", runs_.home("shards"),
-                 "--text", runs_.home("text.txt"), "--max-length", "16", "--validation-every", "5"});
+  const ChildResult prepared = runs_.run(test::small_mlm_preparation(runs_.home(), 300));
   ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
   for (const auto& [path, content] : test::files_below(runs_.home("shards"))) {
     server_->put("bucket/shards/" + path, content);
   }
   give_keys();
-  const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {test::kTrainMlm,
-                                          "--out",
-                                          runs_.out("run"),
-                                          "--shards",
-                                          "s3://bucket/shards",
-                                          "--tokenizer",
-                                          runs_.home("tokenizer.json"),
-                                          "--layers",
-                                          "1",
-                                          "--hidden",
-                                          "16",
-                                          "--heads",
-                                          "2",
-                                          "--max-length",
-                                          "16",
-                                          "--global-batch",
-                                          "8",
-                                          "--warmup-steps",
-                                          "2",
-                                          "--checkpoint-every",
-                                          "4",
-                                          "--trace",
-                                          runs_.out("trace.json")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return runs_.run(arguments);
-  };
-  const ChildResult trained = train({"--steps", "10"});
+  const std::vector<std::string> training =
+      test::small_mlm_training(runs_.out("run"), "s3://bucket",
+                               {"--tokenizer", runs_.home("tokenizer.json"), "--steps", "10", "--checkpoint-every", "4",
+                                "--trace", runs_.out("trace.json")});
+  const ChildResult trained = runs_.run(training);
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_FALSE(read_file(runs_.out("trace.json")).empty());
   EXPECT_FALSE(test::files_below(runs_.out("run/checkpoints")).empty());
   EXPECT_FALSE(test::files_below(runs_.out("run/model")).empty());
   is_refused = true;
-  const ChildResult refused = train({"--steps", "10", "--overwrite"});
+  const ChildResult refused = runs_.run(test::with_options(training, {"--overwrite"}));
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("s3://bucket/shards"), HasSubstr("status 403")));
   mark_signatures(*server_, runs_);

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/examples/mlm/preparation_text.h"
+#include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/support/child_process.h"
-#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::served_training_test {
@@ -28,13 +28,8 @@ constexpr int kSteps = 1000;
 class ServedTraining : public testing::Test {
  protected:
   ServedTraining() {
-    std::string text;
-    for (const std::string& row : test::numbered_rows(300)) text += row + "\n";
-    test::write_file(folder_.path("text.txt"), text);
-    test::write_file(folder_.path("tokenizer.json"), test::letter_tokenizer_json());
-    const ChildResult prepared = test::run_child(
-        {test::kPrepareShards, "--tokenizer", folder_.path("tokenizer.json"), "--out", folder_.path("shards"), "--text",
-         folder_.path("text.txt"), "--max-length", "16", "--rows-per-group", "50", "--validation-every", "5"});
+    const ChildResult prepared =
+        test::run_child(test::small_mlm_preparation(folder_.path(), 300, {"--rows-per-group", "50"}));
     EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
     for (const auto& [path, content] : test::files_below(folder_.path("shards"))) {
       server_.put("bucket/set/shards/" + path, content);
@@ -43,31 +38,9 @@ class ServedTraining : public testing::Test {
   }
 
   std::vector<std::string> arguments(const std::string& out, const std::string& set) const {
-    return {test::kTrainMlm,
-            "--out",
-            folder_.path(out),
-            "--shards",
-            set + "/shards/",
-            "--tokenizer",
-            set + "/tokenizer.json",
-            "--layers",
-            "1",
-            "--hidden",
-            "64",
-            "--heads",
-            "2",
-            "--max-length",
-            "16",
-            "--global-batch",
-            "8",
-            "--warmup-steps",
-            "2",
-            "--steps",
-            std::to_string(kSteps),
-            "--checkpoint-every",
-            "50",
-            "--resume",
-            "last"};
+    return test::small_mlm_training(folder_.path(out), set,
+                                    {"--shards", set + "/shards/", "--hidden", "64", "--steps", std::to_string(kSteps),
+                                     "--checkpoint-every", "50", "--resume", "last"});
   }
   test::ChildOptions environment() const {
     return {.environment = {"AWS_ENDPOINT_URL=" + server_.url(""), "AWS_ACCESS_KEY_ID=AKIDEXAMPLE",

@@ -1,5 +1,6 @@
 #include "tests/support/child_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -186,6 +187,18 @@ bool ChildProcess::read_some(Limit limit) {
 void ChildProcess::throw_late(const std::string& what, Limit limit) const {
   throw std::runtime_error(program_ + " did not give " + what + " within " + std::to_string(limit.count()) +
                            " ms; on standard error: " + err_.text);
+}
+
+std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  for (size_t i = 0; i < more.size(); ++i) {
+    const auto found = std::ranges::find(arguments, more[i]);
+    if (more[i].starts_with("--") && found != arguments.end() && i + 1 < more.size()) {
+      *(found + 1) = more[++i];
+    } else {
+      arguments.push_back(more[i]);
+    }
+  }
+  return arguments;
 }
 
 ChildResult run_child(const std::vector<std::string>& arguments, const ChildOptions& options,

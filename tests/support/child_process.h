@@ -81,6 +81,9 @@ class ChildProcess {
   int64_t peak_resident_bytes_ = 0;  // when it is there
 };
 
+/// Arguments of a program, and more of them: an option that is there already, with a value, gets the later one.
+std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more);
+
 /// Runs a program to its end.
 ChildResult run_child(const std::vector<std::string>& arguments, const ChildOptions& options = {},
                       ChildProcess::Limit limit = ChildProcess::kLimit);

@@ -22,6 +22,7 @@
 #include "millrace/formats/tfrecord/writer.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/mlm/preparation_text.h"
+#include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
@@ -42,13 +43,7 @@ class TrainMlm : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     data_ = new TemporaryFolder;
-    write_file(data_->path("tokenizer.json"), letter_tokenizer_json());
-    std::string text;
-    for (const std::string& row : numbered_rows(900)) text += row + "\n";
-    write_file(data_->path("text.txt"), text);
-    const ChildResult prepared = run_child({test::kPrepareShards, "--tokenizer", data_->path("tokenizer.json"), "--out",
-                                            data_->path("shards"), "--text", data_->path("text.txt"), "--max-length",
-                                            "16", "--rows-per-group", "100", "--validation-every", "5"});
+    const ChildResult prepared = run_child(small_mlm_preparation(data_->path(), 900, {"--rows-per-group", "100"}));
     ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
   }
   static void TearDownTestSuite() {
@@ -57,41 +52,9 @@ class TrainMlm : public testing::Test {
   }
 
   std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {test::kTrainMlm,
-                                          "--out",
-                                          folder_.path(out),
-                                          "--shards",
-                                          data_->path("shards"),
-                                          "--tokenizer",
-                                          data_->path("tokenizer.json"),
-                                          "--layers",
-                                          "1",
-                                          "--hidden",
-                                          "16",
-                                          "--heads",
-                                          "2",
-                                          "--max-length",
-                                          "16",
-                                          "--global-batch",
-                                          "8",
-                                          "--steps",
-                                          "30",
-                                          "--warmup-steps",
-                                          "3",
-                                          "--report-every",
-                                          "1",
-                                          "--threads",
-                                          "2"};
-    // What is given later counts.
-    for (size_t i = 0; i < more.size(); ++i) {
-      const auto found = std::ranges::find(arguments, more[i]);
-      if (more[i].starts_with("--") && found != arguments.end() && i + 1 < more.size()) {
-        *(found + 1) = more[++i];
-      } else {
-        arguments.push_back(more[i]);
-      }
-    }
-    return arguments;
+    const std::vector<std::string> usual = {"--steps",        "30", "--warmup-steps", "3",
+                                            "--report-every", "1",  "--threads",      "2"};
+    return with_options(small_mlm_training(folder_.path(out), data_->path(), usual), more);
   }
 
   // The error of a run that must fail, which is one line.

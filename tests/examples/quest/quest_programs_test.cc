@@ -41,17 +41,7 @@ using testing::SizeIs;
 using Command = std::vector<std::string>;
 
 // What is given later counts.
-Command operator+(Command command, const Command& more) {
-  for (size_t i = 0; i < more.size(); ++i) {
-    const auto found = std::ranges::find(command, more[i]);
-    if (more[i].starts_with("--") && found != command.end() && i + 1 < more.size()) {
-      *(found + 1) = more[++i];
-    } else {
-      command.push_back(more[i]);
-    }
-  }
-  return command;
-}
+Command operator+(const Command& command, const Command& more) { return test::with_options(command, more); }
 
 // The numbers of a CSV of predictions, without its ids.
 std::vector<double> numbers_of(const std::string& csv) {

@@ -1,6 +1,5 @@
 #include "tests/examples/text_to_text/small_run.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "tests/examples/text_to_text/questions.h"
@@ -16,40 +15,32 @@ SmallRun::SmallRun(int num_rows) {
 }
 
 std::vector<std::string> SmallRun::training(const std::string& out, const std::vector<std::string>& more) const {
-  std::vector<std::string> arguments = {kTrainTextToText,
-                                        "--out",
-                                        path(out),
-                                        "--rows",
-                                        path("rows"),
-                                        "--layers",
-                                        "1",
-                                        "--d-model",
-                                        "16",
-                                        "--d-ff",
-                                        "32",
-                                        "--heads",
-                                        "2",
-                                        "--d-kv",
-                                        "8",
-                                        "--steps",
-                                        "20",
-                                        "--warmup-steps",
-                                        "3",
-                                        "--learning-rate",
-                                        "0.01",
-                                        "--report-every",
-                                        "1",
-                                        "--threads",
-                                        "2"};
-  for (size_t i = 0; i < more.size(); ++i) {
-    const auto found = std::ranges::find(arguments, more[i]);
-    if (more[i].starts_with("--") && found != arguments.end() && i + 1 < more.size()) {
-      *(found + 1) = more[++i];
-    } else {
-      arguments.push_back(more[i]);
-    }
-  }
-  return arguments;
+  return with_options({kTrainTextToText,
+                       "--out",
+                       path(out),
+                       "--rows",
+                       path("rows"),
+                       "--layers",
+                       "1",
+                       "--d-model",
+                       "16",
+                       "--d-ff",
+                       "32",
+                       "--heads",
+                       "2",
+                       "--d-kv",
+                       "8",
+                       "--steps",
+                       "20",
+                       "--warmup-steps",
+                       "3",
+                       "--learning-rate",
+                       "0.01",
+                       "--report-every",
+                       "1",
+                       "--threads",
+                       "2"},
+                      more);
 }
 
 std::vector<std::string> SmallRun::prediction(const std::string& model, const std::vector<std::string>& more) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -57,6 +59,22 @@ class FileFeedTest : public testing::Test {
   std::string content_;
   WakeFlag flag_;
 };
+
+// Has memory for no file.
+class FullStorage final : public Storage {
+ public:
+  void open(const std::string&, std::shared_ptr<OpenSink>) override { throw std::bad_alloc(); }
+  [[nodiscard]] std::vector<std::string> glob(const std::string&) override { return {}; }
+};
+
+TEST_F(FileFeedTest, IsLetGoWhereItsFileCannotBeAskedFor) {
+  FullStorage storage;
+  auto feed = std::make_shared<FileFeed>(BufferPool(), kOptions, [] {});
+  const std::weak_ptr<FileFeed> watched = feed;
+  EXPECT_THROW(feed->open(storage, "a"), std::bad_alloc);
+  feed.reset();
+  EXPECT_TRUE(watched.expired());
+}
 
 TEST_F(FileFeedTest, HasAsManyReadsInFlightAsTheFileAdvises) {
   ManualStorage storage(memory_, {.opens = ManualStorage::kAll});

@@ -44,6 +44,7 @@ Function FunctionRegistry<Function>::find(std::string_view name) {
   const auto found = functions.find(name);
   if (found != functions.end()) return found->second;
   std::vector<std::string> names;
+  names.reserve(functions.size());
   for (const auto& [there, function] : functions) names.push_back(there);
   refuse_argument(fmt::format("{} '{}' is not registered (register_function); there are: {}", Function::kKind, name,
                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));

@@ -46,6 +46,7 @@ add() {  # PROGRAM FILTER
 program_of() {
   case $1 in
     tests/examples/*/*) echo "examples_$(cut -d/ -f3 <<<"$1")_tests" ;;
+    tests/formats/storage/remote/*) echo formats_storage_remote_tests ;;
     tests/support/*) echo support_tests ;;
     *) echo "$(cut -d/ -f2 <<<"$1")_tests" ;;
   esac

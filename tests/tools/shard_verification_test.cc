@@ -1,22 +1,15 @@
 #include "tools/shard_verification.h"
 
-#include <new>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/full_storage.h"
 
 namespace millrace::shard_verification_test {
 namespace {
 
-// Has memory for no file.
-class FullStorage final : public Storage {
- public:
-  void open(const std::string&, std::shared_ptr<OpenSink>) override { throw std::bad_alloc(); }
-  [[nodiscard]] std::vector<std::string> glob(const std::string&) override { return {}; }
-};
-
 TEST(ShardVerification, MemoryThatEndsIsAnErrorOfItsShard) {
-  FullStorage storage;
+  test::FullStorage storage;
   const ShardVerification found = verify_shard(storage, "a");
   EXPECT_FALSE(found.good());
   ASSERT_EQ(found.damage.size(), 1U);

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/full_storage.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/manual_storage.h"
 #include "tests/support/memory_storage.h"
@@ -19,6 +20,7 @@
 namespace millrace::file_feed_test {
 namespace {
 
+using test::FullStorage;
 using test::InjectingStorage;
 using test::ManualStorage;
 using test::MemoryStorage;
@@ -58,13 +60,6 @@ class FileFeedTest : public testing::Test {
   MemoryStorage memory_;
   std::string content_;
   WakeFlag flag_;
-};
-
-// Has memory for no file.
-class FullStorage final : public Storage {
- public:
-  void open(const std::string&, std::shared_ptr<OpenSink>) override { throw std::bad_alloc(); }
-  [[nodiscard]] std::vector<std::string> glob(const std::string&) override { return {}; }
 };
 
 TEST_F(FileFeedTest, IsLetGoWhereItsFileCannotBeAskedFor) {

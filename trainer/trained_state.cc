@@ -25,6 +25,15 @@ int64_t TrainedState::num_trained(const ParameterLayout& layout) const {
   return count;
 }
 
+std::optional<std::vector<int>> TrainedState::trainable_ids() const {
+  if (std::ranges::count(trainable, 0) == 0) return std::nullopt;
+  std::vector<int> ids;
+  for (size_t id = 0; id < trainable.size(); ++id) {
+    if (trainable[id] != 0) ids.push_back(static_cast<int>(id));
+  }
+  return ids;
+}
+
 void TrainedState::take_rule_of(TrainedState other) {
   trainable = std::move(other.trainable);
   slots = std::move(other.slots);

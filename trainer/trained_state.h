@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct TrainedState {
 
   /// Elements of the parameters that are trained.
   int64_t num_trained(const ParameterLayout& layout) const;
+  /// Ids of the parameters that are trained; nothing where all are.
+  std::optional<std::vector<int>> trainable_ids() const;
   /// What is trained and the slots become those of `other`, a state of the same layout; weights stay.
   void take_rule_of(TrainedState other);
 

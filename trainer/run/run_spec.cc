@@ -57,11 +57,7 @@ int64_t activations_of(const RunOptions& options, const RunParts& parts, const R
                        const BatchView& batch) {
   const Model& model = parts.trained.model;
   const TrainedState trained(model.layout(), *phase.optimizer(model.layout()), phase.options.freeze);
-  std::vector<int> trainable;
-  for (size_t id = 0; id < trained.trainable.size(); ++id) {
-    if (trained.trainable[id] != 0) trainable.push_back(static_cast<int>(id));
-  }
-  const bool all = trainable.size() == trained.trainable.size();
+  const std::optional<std::vector<int>> trainable = trained.trainable_ids();
   FlatBuffer weights(model.layout().size());
   model.initialize(weights.span(), static_cast<uint64_t>(options.seed));
   FlatBuffer gradients(model.layout().size());
@@ -71,7 +67,7 @@ int64_t activations_of(const RunOptions& options, const RunParts& parts, const R
   ReplicaContext context{.seed = step.seed,
                          .gradients = gradients.span(),
                          .activations = step.activations,
-                         .trainable = all ? std::nullopt : std::optional<std::span<const int>>(trainable),
+                         .trainable = trainable,
                          .listener = &listener,
                          .workspace = workspace.get()};
   (void)model.train_step(Distributor(options.replicas).split(batch).front(), weights.data(), context);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,12 +19,8 @@ ReplicaRunner::ReplicaRunner(const Model& model, const TrainedState& state, std:
       decision_(decision),
       watchdog_(watchdog),
       buckets_of_parameters_(layout_, buckets),
-      workers_(options.make_worker ? options.make_worker : [&model] { return std::make_unique<CpuWorker>(model); }) {
-  if (std::ranges::count(state.trainable, 0) == 0) return;
-  for (size_t id = 0; id < state.trainable.size(); ++id) {
-    if (state.trainable[id] != 0) trainable_.push_back(static_cast<int>(id));
-  }
-}
+      trainable_(state.trainable_ids()),
+      workers_(options.make_worker ? options.make_worker : [&model] { return std::make_unique<CpuWorker>(model); }) {}
 
 StepResult ReplicaRunner::train(const BatchView& rows, const Part& part, ReplicaTime& time) {
   const bool whole = decision_.needs_whole_replicas();
@@ -44,16 +39,15 @@ StepResult ReplicaRunner::train(const BatchView& rows, const Part& part, Replica
   };
   BucketCountdown countdown(layout_, buckets_of_parameters_, bucket_done, backward_begins);
   return with_worker([&](DeviceWorker& worker) {
-    StepResult result = worker.train_step(
-        rows, state_.weights.data(),
-        {.seed = options_.seed,
-         .batch = part.numbers.batch,
-         .replica = part.replica,
-         .gradients = part.gradients,
-         .activations = options_.activations,
-         .loss_scale = part.numbers.loss_scale,
-         .trainable = trainable_.empty() ? std::nullopt : std::optional<std::span<const int>>(trainable_),
-         .listener = &countdown});
+    StepResult result = worker.train_step(rows, state_.weights.data(),
+                                          {.seed = options_.seed,
+                                           .batch = part.numbers.batch,
+                                           .replica = part.replica,
+                                           .gradients = part.gradients,
+                                           .activations = options_.activations,
+                                           .loss_scale = part.numbers.loss_scale,
+                                           .trainable = trainable_,
+                                           .listener = &countdown});
     countdown.check_complete();
     decision_.check_losses(result);
     if (whole) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,7 @@ class ReplicaRunner {
   const UpdateDecision& decision_;
   StepWatchdog& watchdog_;
   const BucketsOfParameters buckets_of_parameters_;
-  std::vector<int> trainable_;  // ids; empty: all
+  const std::optional<std::vector<int>> trainable_;  // ids
   WorkerPool workers_;
 };
 

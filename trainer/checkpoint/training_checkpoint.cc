@@ -330,9 +330,10 @@ void need_same_as_checkpoint(const std::string& directory, std::string_view what
 TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
                                  const Optimizer& optimizer, const Schedule& schedule, const std::string& batches) {
   const Description there = read_description(directory);
+  // Of other batches there are often other steps, and so another schedule: the cause is named.
+  need_same_as_checkpoint(directory, "the batches", there.batches, batches);
   need_same_as_checkpoint(directory, "the optimizer", there.optimizer, optimizer.describe());
   need_same_as_checkpoint(directory, "the schedule", there.schedule, schedule.describe());
-  need_same_as_checkpoint(directory, "the batches", there.batches, batches);
 
   TrainedState loaded(layout, optimizer);
   read_all((fs::path(directory) / kModelFile).string(), layout, {{.values = loaded.weights.span()}});

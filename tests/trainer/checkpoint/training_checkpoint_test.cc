@@ -304,6 +304,22 @@ TEST(TrainingCheckpoint, RefusesAnotherOptimizerOrScheduleAndShowsBoth) {
   EXPECT_EQ(loaded.everything(), before);
 }
 
+TEST(TrainingCheckpoint, SaysThatTheBatchesAreOthersWhereTheScheduleFollowsFromThem) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture saved;
+  const std::string path = checkpoints.save({.step = 2, .updates = 2}, saved.model.layout(), saved.state,
+                                            saved.optimizer, *saved.schedule, "batches of 32");
+  const auto half_the_steps = linear_warmup_decay({.warmup_steps = 3, .total_steps = 5});
+  EXPECT_EQ(thrown_by([&] {
+              load_checkpoint(path, saved.model.layout(), saved.state, saved.optimizer, *half_the_steps,
+                              "batches of 64");
+            }),
+            fmt::format("invalid_argument: the checkpoint {} was made with the batches batches of 32, this run has "
+                        "batches of 64",
+                        path));
+}
+
 TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), {});

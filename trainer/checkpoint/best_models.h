@@ -29,7 +29,7 @@ enum class Better {
 /// The n best models of a training by one metric: a folder with a directory for each, `step-00000120` for the model
 /// after 120 steps.
 ///
-///     BestModels best("out/best", {.keep = 2, .metric = "accuracy", .better = Better::kHigher}, new_training_id());
+///     BestModels best("out/best", {.keep = 2, .metric = "accuracy", .better = Better::kHigher}, "7a40");  // our id
 ///     best.offer(120, 0.87, [&](const std::string& directory) { save_model(directory); });
 ///
 /// A directory is written under a temporary name and renamed; the one that falls off the list is then removed. Of equal

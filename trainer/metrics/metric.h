@@ -34,7 +34,7 @@ class Metric {
 
 /// Metrics in a list, as `TrainerOptions::metrics` and `Predictor::evaluate` want them:
 ///
-///     options.metrics = [] { return metrics_of(Spearman(), Auc({.name = "roc_auc"})); };
+///     options.metrics = [] { return metrics_of(Spearman(), Auc({.predictions = "scores", .labels = "target"})); };
 template <typename... Metrics>
 std::vector<std::unique_ptr<Metric>> metrics_of(Metrics... metrics) {
   std::vector<std::unique_ptr<Metric>> list;

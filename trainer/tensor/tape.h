@@ -65,9 +65,9 @@ struct GradientSlot {
 /// Reverse-mode differentiation (autograd): operators compute their output at once and record how gradients go back
 /// through them; `backward` walks the records from the last to the first.
 ///
-///     tape.begin(layout, weights, {.gradients = gradients, .listener = &listener});
-///     Tensor<T> hidden = linear(tape, x, tape.parameter(weight), tape.parameter(bias));
-///     Tensor<T> loss = cross_entropy(tape, hidden, labels).sum;
+///     tape.begin(layout, weights, {.values = gradients, .listener = &listener});
+///     Tensor<T> logits = linear(tape, x, tape.parameter(weight), tape.parameter(bias));
+///     Tensor<T> loss = cross_entropy(tape, logits, labels).tensor;
 ///     tape.backward(loss);
 ///
 /// T is float or double; one model's code serves both, and doubles serve to check gradients. Gradients of parameters go

@@ -9,6 +9,18 @@
 #include "millrace/formats/error.h"
 
 namespace millrace {
+namespace {
+
+std::optional<double> share(int64_t part, int64_t all) {
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+nlohmann::ordered_json json_of(std::optional<double> number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
+}  // namespace
 
 ConfusionMatrix::ConfusionMatrix(std::vector<std::string> names)
     : names_(std::move(names)), counts_((names_.size() + 1) * (names_.size() + 1)) {}
@@ -43,10 +55,33 @@ int64_t ConfusionMatrix::predicted_as(int64_t predicted) const {
 }
 
 std::optional<double> ConfusionMatrix::accuracy() const {
-  if (rows_with_class() == 0) return std::nullopt;
   int64_t right = 0;
   for (int64_t i = 0; i < num_classes(); ++i) right += count(i, i);
-  return static_cast<double>(right) / static_cast<double>(rows_with_class());
+  return share(right, rows_with_class());
+}
+
+std::optional<double> ConfusionMatrix::precision(int64_t number) const {
+  return share(count(number, number), known_predicted_as(number));
+}
+
+std::optional<double> ConfusionMatrix::recall(int64_t number) const {
+  return share(count(number, number), rows_of(number));
+}
+
+std::optional<double> ConfusionMatrix::f1(int64_t number) const {
+  return share(2 * count(number, number), rows_of(number) + known_predicted_as(number));
+}
+
+std::optional<double> ConfusionMatrix::macro_f1() const {
+  double sum = 0;
+  int64_t classes = 0;
+  for (int64_t i = 0; i < num_classes(); ++i) {
+    const std::optional<double> value = f1(i);
+    sum += value.value_or(0);
+    classes += value ? 1 : 0;
+  }
+  if (classes == 0) return std::nullopt;
+  return sum / static_cast<double>(classes);
 }
 
 std::string ConfusionMatrix::to_text() const {
@@ -78,10 +113,15 @@ nlohmann::ordered_json ConfusionMatrix::to_json() const {
   if (!accuracy()) return json;
   json["rows_with_class"] = rows_with_class();
   json["accuracy"] = *accuracy();
+  json["macro_f1"] = json_of(macro_f1());
   for (int64_t truth = 0; truth < num_classes(); ++truth) {
     nlohmann::ordered_json& row = json["confusion"][names_[static_cast<size_t>(truth)]];
     for (int64_t said = 0; said < num_classes(); ++said) row[names_[static_cast<size_t>(said)]] = count(truth, said);
     row["no_class"] = count(truth, -1);
+  }
+  for (int64_t i = 0; i < num_classes(); ++i) {
+    json["by_class"][names_[static_cast<size_t>(i)]] = {
+        {"precision", json_of(precision(i))}, {"recall", json_of(recall(i))}, {"f1", json_of(f1(i))}};
   }
   return json;
 }

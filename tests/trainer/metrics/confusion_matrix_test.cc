@@ -34,6 +34,34 @@ TEST(ConfusionMatrix, CountsWhatWasPredictedForWhat) {
   EXPECT_DOUBLE_EQ(*matrix.accuracy(), 4.0 / 6);
 }
 
+TEST(ConfusionMatrix, HasPrecisionRecallAndF1OfEachClassAndTheMeanF1) {
+  const ConfusionMatrix matrix = example();
+  EXPECT_EQ(matrix.precision(0), 1);
+  EXPECT_EQ(matrix.recall(0), 0.75);
+  EXPECT_DOUBLE_EQ(*matrix.f1(0), 6.0 / 7);
+  EXPECT_EQ(matrix.precision(1), 0.5);
+  EXPECT_EQ(matrix.recall(1), 0.5);
+  EXPECT_EQ(matrix.f1(1), 0.5);
+  // It was said of a row only whose class nobody knows.
+  EXPECT_EQ(matrix.precision(2), std::nullopt);
+  EXPECT_EQ(matrix.recall(2), std::nullopt);
+  EXPECT_EQ(matrix.f1(2), std::nullopt);
+  EXPECT_DOUBLE_EQ(*matrix.macro_f1(), (6.0 / 7 + 0.5) / 2);
+  const auto json = matrix.to_json();
+  EXPECT_DOUBLE_EQ(json["macro_f1"].get<double>(), *matrix.macro_f1());
+  EXPECT_EQ(json["by_class"]["spam"]["precision"], 1);
+  EXPECT_EQ(json["by_class"]["spam"]["recall"], 0.75);
+  EXPECT_EQ(json["by_class"]["other"]["f1"], 0.5);
+  EXPECT_TRUE(json["by_class"]["rare"]["f1"].is_null());
+
+  ConfusionMatrix wrong({"spam", "other"});
+  wrong.add(0, 1);
+  EXPECT_EQ(wrong.precision(1), 0);
+  EXPECT_EQ(wrong.recall(1), std::nullopt);
+  EXPECT_EQ(wrong.f1(1), 0) << "predicted, though no row is of it";
+  EXPECT_EQ(wrong.macro_f1(), 0);
+}
+
 TEST(ConfusionMatrix, PrintsATable) {
   EXPECT_EQ(example().to_text(),
             "            spam   other    rare  no class\n"
@@ -56,6 +84,8 @@ TEST(ConfusionMatrix, HasNoAccuracyWithoutClassesThatAreKnown) {
   EXPECT_EQ(matrix.accuracy(), std::nullopt);
   EXPECT_EQ(matrix.to_text(), "            spam   other  no class\nall            0       1         0\n");
   EXPECT_FALSE(matrix.to_json().contains("confusion"));
+  EXPECT_EQ(matrix.macro_f1(), std::nullopt);
+  EXPECT_FALSE(matrix.to_json().contains("macro_f1"));
 }
 
 TEST(ConfusionMatrix, RefusesWhatIsNoClass) {

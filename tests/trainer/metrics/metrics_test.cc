@@ -10,6 +10,7 @@
 #include "millrace/trainer/metrics/accuracy.h"
 #include "millrace/trainer/metrics/auc.h"
 #include "millrace/trainer/metrics/f_beta.h"
+#include "millrace/trainer/metrics/macro_f1.h"
 #include "millrace/trainer/metrics/psnr.h"
 #include "millrace/trainer/metrics/ranks.h"
 #include "millrace/trainer/metrics/spearman.h"
@@ -265,6 +266,30 @@ TEST(Metrics, AccuracyCountsLabelsOrWholeRows) {
   }
   EXPECT_DOUBLE_EQ(values.value(), 7.0 / 9);
   EXPECT_DOUBLE_EQ(rows.value(), 2.0 / 4);
+}
+
+// Of what sklearn.metrics.f1_score(average="macro") says of the six rows with a label; 7 stands for -1 there.
+TEST(Metrics, MacroF1IsTheMeanOverTheClassesThatAreThereOrPredicted) {
+  const std::vector<int32_t> labels = {0, 0, 0, 5, 5, -100, 0};
+  const std::vector<int32_t> said = {0, 0, 9, 5, -1, 4, 0};
+  MacroF1 metric({.predictions = "class"});
+  EXPECT_TRUE(std::isnan(metric.value()));
+  for (size_t begin = 0, size = 2; begin < labels.size(); begin += size, size = 5) {
+    const auto rows = static_cast<int64_t>(size);
+    const BatchView batch({{"labels", std::span(labels).subspan(begin, size), {rows}}});
+    const auto of_rows = std::span(said).subspan(begin, size);
+    metric.add(batch, {.rows = rows,
+                       .columns = {{.name = "class", .values = std::vector<int32_t>(of_rows.begin(), of_rows.end())}}});
+  }
+  // Class 0: 3 right, 4 labels, 3 predictions. Class 5: 1 right, 2 labels, 1 prediction. Class 9: predicted once.
+  EXPECT_DOUBLE_EQ(metric.value(), (6.0 / 7 + 2.0 / 3 + 0) / 3);
+  EXPECT_EQ(metric.name(), "macro_f1");
+  const std::vector<int32_t> no_class = {-1};
+  const BatchView batch({{"labels", std::span(no_class), {1}}});
+  EXPECT_EQ(thrown_by([&] {
+              metric.add(batch, {.rows = 1, .columns = {{.name = "class", .values = std::vector<int32_t>{0}}}});
+            }),
+            "invalid_argument: the label -1 is of no class");
 }
 
 TEST(Metrics, SayWhichNumbersDoNotFit) {

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/trainer/models/named_activation.h"
 #include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
 #include "millrace/trainer/tensor/bce_with_logits.h"
@@ -64,14 +63,9 @@ void QuestionAnswerRoberta::add_head(const char* name, const std::vector<int64_t
 }
 
 std::string QuestionAnswerRoberta::describe() const {
-  const RobertaConfig& config = encoder_.config();
   std::string heads;
   for (const Head& head : heads_) heads += fmt::format(", {}={}", head.name, head.targets);
-  return fmt::format(
-      "question_answer_roberta(num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
-      "attention_probs_dropout_prob={}, hidden_act={}, dropout={}{})",
-      config.num_attention_heads, config.pad_token_id, config.layer_norm_eps, config.hidden_dropout_prob,
-      config.attention_probs_dropout_prob, name_of(config.hidden_act), options_.dropout, heads);
+  return fmt::format("question_answer_roberta({}, dropout={}{})", encoder_.describe(), options_.dropout, heads);
 }
 
 void QuestionAnswerRoberta::initialize(std::span<float> weights, uint64_t seed) const {

@@ -43,14 +43,11 @@ Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden) con
 }
 
 std::string RobertaForMaskedLm::describe() const {
+  std::string encoder = encoder_.describe();
   // Checkpoints of earlier versions, which had no other, do not say it.
-  const bool usual = config().hidden_act == Activation::kGelu;
-  const std::string activation = usual ? "" : fmt::format(", hidden_act={}", name_of(config().hidden_act));
-  return fmt::format(
-      "roberta(num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
-      "attention_probs_dropout_prob={}{})",
-      config().num_attention_heads, config().pad_token_id, config().layer_norm_eps, config().hidden_dropout_prob,
-      config().attention_probs_dropout_prob, activation);
+  const std::string usual = fmt::format(", hidden_act={}", name_of(Activation::kGelu));
+  if (encoder.ends_with(usual)) encoder.resize(encoder.size() - usual.size());
+  return fmt::format("roberta({})", encoder);
 }
 
 template <typename T>

@@ -17,8 +17,9 @@ namespace millrace {
 ///                               .num_attention_heads = 4, .intermediate_size = 1024});
 ///     Trainer trainer(model, ...);
 ///
-/// Batches have `input_ids` and `labels`, int32 `[rows, length]`, and `attention_mask`, int64 of that shape. A label of
-/// -100 means none; the weight of a step is its number of labels, and the head runs on labelled positions only.
+/// Batches have `input_ids` and `labels`, int32 `[rows, length]`, and `attention_mask`, int64 of that shape; without a
+/// mask padding is attended to as any token is. A label of -100 means none; the weight of a step is its number of
+/// labels, and the head runs on labelled positions only.
 ///
 /// Dropout is keyed by seed, step and row in the global batch. Immutable, any thread; a checkpoint holds the weights.
 class RobertaForMaskedLm final : public TapeModel {

@@ -7,6 +7,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
+#include "millrace/trainer/models/named_activation.h"
 #include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/attention.h"
 #include "millrace/trainer/tensor/dropout.h"
@@ -44,14 +45,14 @@ void RobertaConfig::check() const {
   check_not_negative("initializer_range", initializer_range);
 }
 
-RobertaInput RobertaInput::of(const BatchView& rows) {
-  const FeatureView& ids = rows.feature("input_ids");
+RobertaInput RobertaInput::of(const BatchView& rows, std::string_view ids, std::string_view mask) {
+  const FeatureView& tokens = rows.feature(ids);
   RobertaInput input{
-      .rows = rows.rows(), .length = ids.row_size(), .first_row = rows.first_row(), .ids = ids.values<int32_t>()};
-  if (const FeatureView* mask = rows.find("attention_mask")) input.attention_mask = mask->values<int64_t>();
+      .rows = rows.rows(), .length = tokens.row_size(), .first_row = rows.first_row(), .ids = tokens.values<int32_t>()};
+  if (const FeatureView* given = rows.find(mask)) input.attention_mask = given->values<int64_t>();
   if (!input.attention_mask.empty() && input.attention_mask.size() != input.ids.size()) {
-    throw ErrorException(ErrorCode::kWrongShape, fmt::format("attention_mask has {} values, input_ids {}",
-                                                             input.attention_mask.size(), input.ids.size()));
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values, {} {}", mask,
+                                                             input.attention_mask.size(), ids, input.ids.size()));
   }
   return input;
 }
@@ -105,6 +106,25 @@ void RobertaEncoder::initialize(const ParameterLayout& layout, std::span<float> 
     const int64_t begin = parameter.offset + config_.pad_token_id * config_.hidden_size;
     std::fill_n(weights.begin() + begin, config_.hidden_size, 0.0F);
   }
+}
+
+std::string RobertaEncoder::describe() const {
+  return fmt::format(
+      "num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
+      "attention_probs_dropout_prob={}, hidden_act={}",
+      config_.num_attention_heads, config_.pad_token_id, config_.layer_norm_eps, config_.hidden_dropout_prob,
+      config_.attention_probs_dropout_prob, name_of(config_.hidden_act));
+}
+
+template <typename T>
+RobertaInput RobertaEncoder::masked_input(Tape<T>& tape, const BatchView& rows, std::string_view ids,
+                                          std::string_view mask) const {
+  RobertaInput input = RobertaInput::of(rows, ids, mask);
+  if (!input.attention_mask.empty()) return input;
+  auto* made = tape.template keep<int64_t>(std::ssize(input.ids));
+  std::ranges::transform(input.ids, made, [this](int32_t id) { return id == config_.pad_token_id ? 0 : 1; });
+  input.attention_mask = {made, input.ids.size()};
+  return input;
 }
 
 void RobertaEncoder::position_ids(const RobertaInput& input, int32_t* positions) const {
@@ -202,6 +222,10 @@ Tensor<T> RobertaEncoder::encode_tokens(Tape<T>& tape, const RobertaInput& input
   return states(tape, input, dropout, tokens).back();
 }
 
+template RobertaInput RobertaEncoder::masked_input(Tape<float>&, const BatchView&, std::string_view,
+                                                   std::string_view) const;
+template RobertaInput RobertaEncoder::masked_input(Tape<double>&, const BatchView&, std::string_view,
+                                                   std::string_view) const;
 template std::vector<Tensor<float>> RobertaEncoder::encode(Tape<float>&, const RobertaInput&, const DropoutKey*) const;
 template std::vector<Tensor<double>> RobertaEncoder::encode(Tape<double>&, const RobertaInput&,
                                                             const DropoutKey*) const;

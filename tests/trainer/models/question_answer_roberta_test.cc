@@ -121,6 +121,15 @@ TEST(QuestionAnswerRoberta, ShowsEachHeadWhatItIsToSee) {
   EXPECT_THAT(other_padding, Pointwise(FloatNear(1e-5F), before));
 }
 
+TEST(QuestionAnswerRoberta, DescribesItsEncoderAndHeads) {
+  const RobertaConfig config{.vocab_size = 9, .hidden_size = 4, .num_hidden_layers = 1, .num_attention_heads = 2};
+  // What checkpoints hold and are compared by.
+  EXPECT_EQ(QuestionAnswerRoberta(config, {.question = {1}, .joint = {0, 2}}).describe(),
+            "question_answer_roberta(num_attention_heads=2, pad_token_id=1, layer_norm_eps=1e-05, "
+            "hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, hidden_act=gelu, dropout=0.5, question=[1], "
+            "joint=[0, 2])");
+}
+
 TEST(QuestionAnswerRoberta, LeavesOutHeadsWithoutTargetsAndRefusesTargetsThatDoNotFit) {
   const QuestionAnswerRoberta model(kConfig, {.answer = {0}});
   EXPECT_FALSE(model.layout().find("heads.joint.output.weight"));

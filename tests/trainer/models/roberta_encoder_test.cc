@@ -116,6 +116,60 @@ TEST_F(MatchedRows, CalledTwiceUnderTwoHeadsTheGradientsAreThoseOfCentralDiffere
   EXPECT_THAT(step(model).second, testing::UnorderedElementsAreArray(all)) << "each once";
 }
 
+// The sum of the states of the first rows' tokens that are no padding.
+double sum_of_states(const RobertaEncoder& encoder, const ParameterLayout& layout, const BatchView& rows,
+                     const std::string& mask, bool masked) {
+  FlatBuffer weights(layout.size());
+  encoder.initialize(layout, weights.span(), 3);
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(layout, weights.data());
+  const RobertaInput input =
+      masked ? encoder.masked_input(tape, rows, "ids", mask) : RobertaInput::of(rows, "ids", mask);
+  const Tensor<float> states = encoder.encode(tape, input).back();
+  double sum = 0;
+  for (int64_t i = 0; i < states.count(); ++i) {
+    const bool padding = input.ids[static_cast<size_t>(i / states.columns())] == encoder.config().pad_token_id;
+    if (!padding) sum += states.values[i] * static_cast<double>(i % 7);
+  }
+  return sum;
+}
+
+TEST(RobertaEncoder, WithoutAMaskPaddingIsLeftOutOnlyWhereOneIsAskedFor) {
+  ParameterLayout layout;
+  const RobertaEncoder encoder(layout, kConfig);
+  layout.finish();
+  const std::vector<int32_t> ids = {0, 5, 2, 1, 1, 0, 6, 7, 8, 2};
+  const std::vector<int64_t> mask = {1, 1, 1, 0, 0, 1, 1, 1, 1, 1};
+  const std::vector<int64_t> all(10, 1);
+  const BatchView rows(
+      {{"ids", std::span(ids), {2, 5}}, {"mask", std::span(mask), {2, 5}}, {"all", std::span(all), {2, 5}}});
+  const auto sum = [&](const std::string& feature, bool masked) {
+    return sum_of_states(encoder, layout, rows, feature, masked);
+  };
+  const double expected = sum("mask", false);
+  EXPECT_EQ(sum("mask", true), expected);
+  EXPECT_EQ(sum("none", true), expected) << "made of the ids";
+  EXPECT_NE(sum("none", false), expected) << "padding is attended to";
+  EXPECT_EQ(sum("all", true), sum("all", false)) << "a mask that is there counts";
+  EXPECT_NE(sum("all", true), expected);
+
+  Arena arena;
+  Tape<float> tape(arena);
+  EXPECT_THAT(encoder.masked_input(tape, rows, "ids", "none").attention_mask, testing::ElementsAreArray(mask));
+  const std::vector<int64_t> short_mask(8, 1);
+  const BatchView unlike({{"ids", std::span(ids), {2, 5}}, {"mask", std::span(short_mask), {2, 4}}});
+  EXPECT_THAT([&] { (void)RobertaInput::of(unlike, "ids", "mask"); },
+              testing::ThrowsMessage<ErrorException>(testing::HasSubstr("mask has 8 values, ids 10")));
+}
+
+TEST(RobertaEncoder, DescribesWhatItsShapesDoNotTell) {
+  ParameterLayout layout;
+  EXPECT_EQ(RobertaEncoder(layout, kConfig).describe(),
+            "num_attention_heads=2, pad_token_id=1, layer_norm_eps=1e-05, hidden_dropout_prob=0.3, "
+            "attention_probs_dropout_prob=0.25, hidden_act=gelu");
+}
+
 TEST_F(MatchedRows, EachCallDrawsItsOwnDropout) {
   const double first = step(Matcher()).first;
   EXPECT_EQ(step(Matcher()).first, first);

@@ -739,6 +739,13 @@ TEST(Roberta, DescribesWhatItsShapesDoNotTell) {
     return RobertaForMaskedLm(config).describe();
   };
   const std::string same = described([](RobertaConfig&) {});
+  // What checkpoints hold and are compared by.
+  EXPECT_EQ(RobertaForMaskedLm({.vocab_size = 9, .hidden_size = 4, .num_hidden_layers = 1, .num_attention_heads = 2})
+                .describe(),
+            "roberta(num_attention_heads=2, pad_token_id=1, layer_norm_eps=1e-05, hidden_dropout_prob=0.1, "
+            "attention_probs_dropout_prob=0.1)");
+  EXPECT_THAT(described([](RobertaConfig& config) { config.hidden_act = Activation::kRelu; }),
+              testing::EndsWith(", hidden_act=relu)"));
   EXPECT_EQ(described([](RobertaConfig& config) { config.initializer_range = 1; }), same) << "only for the start";
   EXPECT_NE(described([](RobertaConfig& config) { config.num_attention_heads = 2; }), same);
   EXPECT_NE(described([](RobertaConfig& config) { config.layer_norm_eps = 1e-12; }), same);

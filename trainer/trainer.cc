@@ -210,6 +210,7 @@ void Trainer::offer_model(const EvaluationReport& report) {
       write_safetensors((std::filesystem::path(directory) / "model.safetensors").string(),
                         parameter_tensors(model_.layout(), weights()), {{"format", "pt"}});
     }
+    if (keep.more_files) keep.more_files(directory);
   });
   if (!kept) return;
   const std::vector<BestModel>& best = best_->models();

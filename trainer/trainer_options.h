@@ -27,6 +27,8 @@ struct KeepBest {
   /// Writes the model with these weights (in its layout) into a directory. Default: `model.safetensors`, by the
   /// parameters' names
   std::function<void(const std::string& directory, std::span<const float> weights)> write = nullptr;
+  /// Writes further files into the directory it is given (a model's configuration, ...), after `write`. Default: none
+  std::function<void(const std::string& directory)> more_files = nullptr;
 };
 
 // Limits of `TrainerOptions`: their product is a number of batches, which fits 64 bits.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -123,10 +122,8 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
                                     .metric = options_.keep_best_by,
                                     .better = direction(options_.keep_best_by, data),
                                     .replace_others = options_.overwrite},
-                         .write = [&](const std::string& directory, std::span<const float> weights) {
-                           trained.save_weights(directory, weights);
-                           trained.save_description(directory);
-                         }};
+                         .write = trained.save_weights,
+                         .more_files = trained.save_description};
   }
   return options;
 }

@@ -163,6 +163,21 @@ void Trainer::resume(const std::string& checkpoint) {
   resumed_ = true;
 }
 
+std::optional<std::string> Trainer::resume_newest() {
+  if (!checkpoints_) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "there is no checkpoint_folder to look for the newest one in");
+  }
+  std::optional<std::string> newest = newest_checkpoint(options_.checkpoint_folder);
+  if (newest) {
+    resume(*newest);
+  } else if (best_) {
+    BestModels::Options models = options_.keep_best->models;
+    models.replace_others = true;
+    best_.emplace(options_.keep_best->folder, std::move(models), training_id_);
+  }
+  return newest;
+}
+
 // Of the options' metrics the names are known; what the model measures beside its loss says the first batch that has
 // any.
 void Trainer::need_evaluation_value(const std::string& name) {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/global_control.h>
 
+#include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/optimizers/sgd.h"
 #include "tests/support/gathering.h"
 #include "tests/support/temporary_folder.h"
@@ -589,6 +590,55 @@ TEST(Trainer, RefusesAtItsStartAFolderWithTheBestModelsOfAnotherTraining) {
     EXPECT_THAT(events, ElementsAre()) << "not a step";
     EXPECT_EQ(files_below(folder.path()), before);
   }
+}
+
+// As a kill leaves it between the first evaluation and the first checkpoint.
+TEST(Trainer, BeginsAnewOverTheBestModelsOfARunThatWasKilledBeforeItsFirstCheckpoint) {
+  const TemporaryFolder folder;
+  const std::string best = folder.path("best");
+  const TrainerOptions options = best_in_the_middle(folder.path("checkpoints"), best, 1);
+  TrainerOptions killed_options = options;
+  killed_options.checkpoint_folder.clear();
+  ToyTraining killed(killed_options);
+  train_until(killed, 4);
+  ASSERT_EQ(best_models_in(best).size(), 1U);
+  ToyTraining refused(options);
+  RegressionSource none(1000);
+  EXPECT_THAT(thrown_by([&] { refused.trainer.train(none); }), testing::HasSubstr("of another training"));
+
+  ToyTraining again(options);
+  EXPECT_EQ(again.trainer.resume_newest(), std::nullopt);
+  const std::string checkpoint = train_until(again, 10);
+  ASSERT_EQ(best_models_in(best).size(), 2U);
+  EXPECT_EQ(trainings_in(best), trainings_in(checkpoint)) << "the killed run's are gone";
+
+  ToyTraining further(options);
+  EXPECT_EQ(further.trainer.resume_newest(), checkpoint);
+  EXPECT_EQ(further.trainer.step(), 10);
+  RegressionSource tail(1000, further.trainer.micro_batches());
+  const TrainingSummary summary = further.trainer.train(tail);
+  ASSERT_EQ(summary.best_models.size(), 2U);
+  EXPECT_EQ(summary.best_models[0].step, 9);
+
+  ToyTraining without({.total_steps = 2});
+  EXPECT_EQ(thrown_by([&] { (void)without.trainer.resume_newest(); }),
+            "invalid_argument: there is no checkpoint_folder to look for the newest one in");
+}
+
+TEST(Trainer, WritesFurtherFilesBesideTheWeightsOfABestModel) {
+  const TemporaryFolder folder;
+  TrainerOptions options{.total_steps = 1};
+  testing_models::keep_best(options, folder.path("best"), 1);
+  options.keep_best->more_files = [](const std::string& directory) {
+    EXPECT_TRUE(std::filesystem::exists(directory + "/model.safetensors")) << "it comes after the weights";
+    test::write_file(directory + "/config.json", "{}");
+  };
+  ToyTraining toy(options);
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  ASSERT_EQ(summary.best_models.size(), 1U);
+  EXPECT_EQ(read_file(summary.best_models[0].path + "/config.json"), "{}");
+  EXPECT_EQ(load_parameters(summary.best_models[0].path, toy.trainer.layout()).span()[0], toy.trainer.weights()[0]);
 }
 
 TEST(Trainer, RefusesAtItsStartAFolderWithTheCheckpointsOfAnotherTraining) {

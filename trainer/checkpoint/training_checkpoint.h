@@ -89,7 +89,8 @@ class CheckpointFolder {
 /// One that is among the newest `keep_last` stays until as many have been saved after it. Throws `kIo` for a folder
 /// that cannot be read; one that does not exist holds none.
 std::vector<std::string> checkpoints_in(const std::string& folder);
-/// The last of them, or nothing where there is none: what `Trainer::resume` goes on from after a process was killed.
+/// The last of them, or nothing where there is none: what `Trainer::resume` goes on from after a process was killed
+/// (`Trainer::resume_newest` does both, and what is to be done where there is none).
 std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 /// The counters of a checkpoint. One of version 1, from before steps of several batches, counts as one with one batch

@@ -18,6 +18,10 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
     formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
     formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h)
+# Command lines of programs.
+list(APPEND MILLRACE_PUBLIC_HEADERS
+    command_line/command_line.h command_line/number_options.h command_line/given_options.h
+    command_line/damage_options.h command_line/listed_shards.h command_line/text_files.h)
 if(MILLRACE_BUILD_TRAINER)
   # Tokenizers, and trainings: models, what updates them, what is reported; the operations of a model of one's own.
   list(APPEND MILLRACE_PUBLIC_HEADERS
@@ -27,6 +31,11 @@ if(MILLRACE_BUILD_TRAINER)
       trainer/models/normal_weights.h trainer/models/question_answer_roberta.h trainer/models/roberta.h
       trainer/models/roberta_pretrained.h
       trainer/models/t5.h trainer/models/t5_pretrained.h)
+  # Training programs (docs/training_programs.md).
+  list(APPEND MILLRACE_PUBLIC_HEADERS
+      trainer/run/training_run.h trainer/run/run_spec.h trainer/run/missing_data.h trainer/run/roberta_options.h
+      trainer/run/t5_options.h trainer/run/tokenizer_files.h trainer/run/split.h trainer/run/similar_lengths.h
+      trainer/run/cross_validation.h trainer/run/predicted_rows.h)
   foreach(folder optimizers schedules callbacks metrics tensor)
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/trainer/${folder}/*.h)
     list(FILTER headers EXCLUDE REGEX "/(gemm_.*|kernels|shape_check|scored_rows|ranks)\\.h$|-inl\\.h$")

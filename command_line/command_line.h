@@ -12,9 +12,9 @@ namespace millrace {
 
 /// What `--help` says above the options.
 struct ProgramText {
-  std::string name;
-  std::string about;  ///< what it does; whole lines
-  std::string usage;  ///< arguments after the program's name
+  std::string name = {};
+  std::string about = {};  ///< what it does; whole lines
+  std::string usage = {};  ///< arguments after the program's name
 };
 
 /// Parses a command line, and adds `--help`; nothing when that was asked for and printed. Options are never guessed

@@ -16,6 +16,7 @@ NO_MEMBER = re.compile(r'(using|static|friend|struct|class|enum|template|explici
 def statements(body):
     """The body without what is in brackets of any kind, cut at semicolons and at the end of functions."""
     body = re.sub(r'//.*', '', body)
+    body = re.sub(r'= \{[^{}]*\}', '= 0', body)  # else a struct within keeps its brackets
     while (without := re.sub(r'\{[^{}]*\}', '{}', re.sub(r'<[^<>]*>', '', body))) != body:
         body = without
         if not re.search(r'\{[^{}]+\}|<[^<>]*>', body):

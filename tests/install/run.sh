@@ -52,6 +52,19 @@ for delay in 0.02 0.05 0.1 0.3 1; do
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
 done
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
+# A program with the layer of a training run: what it says, a run, and one more that goes on from its last checkpoint.
+build_in tests/install/training_program "$work/train_rater"
+train_rater() { "$work/train_rater/train_rater" --shards "$work/shards" --out "$work/rater" --threads 2 "$@"; }
+[[ $(train_rater --help) == *"--keep-best-by"* ]] || { echo "train_rater --help is not whole" >&2; exit 1; }
+train_rater --steps 40 --check >"$work/rater.check"
+train_rater --steps 40 --json >"$work/rater.json" 2>"$work/rater.log" || { cat "$work/rater.log" >&2; exit 1; }
+train_rater --steps 40 --resume last --json >"$work/rater_again.json" 2>"$work/rater.log" ||
+  { cat "$work/rater.log" >&2; exit 1; }
+for name in model/model.safetensors model/config.json checkpoints/checkpoint-00000040/training.json; do
+  [ -f "$work/rater/$name" ] || { echo "train_rater left no $name" >&2; exit 1; }
+done
+grep -q '"evaluation_spearman":' "$work/rater.json" || { echo "train_rater: no spearman" >&2; exit 1; }
+echo "a training program of $(wc -l <tests/install/training_program/train_rater.cc) lines trains with the layer of a run"
 said=$("$work/classify_texts/build/classify_texts" "$work/texts") || { echo "classify_texts failed" >&2; exit 1; }
 share=$(sed -n 's/^accuracy 0*\.\([0-9]\).*/\1/p' <<<"$said")
 [ "${share:-0}" -ge 8 ] && grep -q " of 300 rows are right$" <<<"$said" || { echo "classify_texts printed '$said'" >&2; exit 1; }

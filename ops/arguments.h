@@ -51,22 +51,11 @@ constexpr std::string_view alternative_name() {
 
 namespace description {
 
-template <typename T>
-constexpr bool kIsOptional = false;
-template <typename T>
-constexpr bool kIsOptional<std::optional<T>> = true;
-template <typename T>
-constexpr bool kIsShared = false;
-template <typename T>
-constexpr bool kIsShared<std::shared_ptr<T>> = true;
-template <typename T>
-constexpr bool kIsVector = false;
-template <typename T>
-constexpr bool kIsVector<std::vector<T>> = true;
-template <typename T>
-constexpr bool kIsVariant = false;
-template <typename... T>
-constexpr bool kIsVariant<std::variant<T...>> = true;
+// Whether T is a std::optional, a std::vector …
+template <template <typename...> typename Of, typename T>
+constexpr bool kIsA = false;
+template <template <typename...> typename Of, typename... T>
+constexpr bool kIsA<Of, Of<T...>> = true;
 
 }  // namespace description
 
@@ -74,7 +63,7 @@ constexpr bool kIsVariant<std::variant<T...>> = true;
 /// pointer.
 template <typename T>
 decltype(auto) unwrapped(const T& value) {
-  if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+  if constexpr (description::kIsA<std::optional, T> || description::kIsA<std::shared_ptr, T>) {
     return (*value);
   } else {
     return (value);
@@ -134,13 +123,13 @@ std::string text_of_value(const T& value, bool all) {
     return lower_case(names_of(static_cast<const T*>(nullptr)).values[static_cast<size_t>(value)]);
   } else if constexpr (UserFunction<T>) {
     return description::quoted(value.name);
-  } else if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+  } else if constexpr (description::kIsA<std::optional, T> || description::kIsA<std::shared_ptr, T>) {
     return value ? text_of_value(*value, all) : "none";
-  } else if constexpr (description::kIsVector<T>) {
+  } else if constexpr (description::kIsA<std::vector, T>) {
     std::string text;
     for (const auto& one : value) text.append(text.empty() ? "" : ", ") += text_of_value(one, all);
     return '[' + text + ']';
-  } else if constexpr (description::kIsVariant<T>) {
+  } else if constexpr (description::kIsA<std::variant, T>) {
     return std::visit(
         [all]<typename Alternative>(const Alternative& one) {
           const std::string text = text_of_value(one, all);
@@ -193,7 +182,7 @@ bool has_function(const T& value, const IsWanted& is_wanted) {
     };
     if constexpr (F::kForm == Form::kInlined && Rewritten<typename F::Value>) {
       found = found || has_function(WrittenAs<typename F::Value>::to(F::of(value)), is_wanted);
-    } else if constexpr (description::kIsOptional<typename F::Value>) {
+    } else if constexpr (description::kIsA<std::optional, typename F::Value>) {
       if (F::of(value)) look(*F::of(value));
     } else {
       look(F::of(value));
@@ -206,7 +195,7 @@ bool has_function(const T& value, const IsWanted& is_wanted) {
 template <typename T>
 std::optional<bool> flag_in(const T& value, std::string_view name) {
   std::optional<bool> found;
-  if constexpr (description::kIsVariant<T>) {
+  if constexpr (description::kIsA<std::variant, T>) {
     found = std::visit([name](const auto& one) { return flag_in(one, name); }, value);
   } else if constexpr (Described<T>) {
     description_of<T>().for_each([&]<typename F>(F) {

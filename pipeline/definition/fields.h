@@ -67,7 +67,7 @@ class FieldWriter {
  private:
   template <Form kForm, typename T>
   void put(std::string_view name, const T& value) {
-    if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+    if constexpr (description::kIsA<std::optional, T> || description::kIsA<std::shared_ptr, T>) {
       if (value) put<kForm>(name, *value);
     } else if constexpr (UserFunction<T>) {
       (void)registered_function<T>(value.name);
@@ -76,7 +76,7 @@ class FieldWriter {
       put<kForm>(name, WrittenAs<T>::to(value));
     } else if constexpr (kForm == Form::kShape) {
       FieldWriter(nested(name)).put<Form::kPlain>("sizes", value);
-    } else if constexpr (kIsScalar<T> || description::kIsVector<T>) {
+    } else if constexpr (kIsScalar<T> || description::kIsA<std::vector, T>) {
       std::string field(name);
       if constexpr (kForm == Form::kBytes && kIsText<T>) field += is_text(value) ? "" : "_bytes";
       set(field_of(message_, field), value);
@@ -86,7 +86,7 @@ class FieldWriter {
   }
   template <typename T>
   void put_message(const T& value) {
-    if constexpr (description::kIsVariant<T>) {
+    if constexpr (description::kIsA<std::variant, T>) {
       std::visit([&]<typename One>(const One& one) { put<Form::kBytes>(alternative_name<One>(), one); }, value);
     } else {
       write(value);
@@ -103,7 +103,7 @@ class FieldWriter {
 
   template <typename T>
   void set(const FieldDescriptor* field, const T& value) {
-    if constexpr (description::kIsVector<T>) {
+    if constexpr (description::kIsA<std::vector, T>) {
       for (const auto& one : value) set_one(field, one);
     } else {
       set_one(field, value);
@@ -150,7 +150,7 @@ class FieldReader {
     description_of<T>().for_each([&]<typename F>(F) {
       using Value = typename F::Value;
       if constexpr (F::kForm != Form::kInlined) {
-        if (!get<F::kForm>(F::kName, F::of(value)) && F::kRequired && !description::kIsVector<Value>) {
+        if (!get<F::kForm>(F::kName, F::of(value)) && F::kRequired && !description::kIsA<std::vector, Value>) {
           refuse_argument(fmt::format("'{}' is missing", F::kName));
         }
       } else if constexpr (Described<Value>) {
@@ -172,9 +172,9 @@ class FieldReader {
   // Whether it was there.
   template <Form kForm, typename T>
   bool get(std::string_view name, T& value) const {
-    if constexpr (description::kIsOptional<T>) {
+    if constexpr (description::kIsA<std::optional, T>) {
       return take<kForm, typename T::value_type>(name, value);
-    } else if constexpr (description::kIsShared<T>) {
+    } else if constexpr (description::kIsA<std::shared_ptr, T>) {
       std::remove_const_t<typename T::element_type> read{};
       const bool is_there = get<kForm>(name, read);
       value = std::make_shared<typename T::element_type>(std::move(read));
@@ -191,7 +191,7 @@ class FieldReader {
       const FieldDescriptor* field = field_of(message_, name);
       if constexpr (kForm == Form::kBytes && kIsText<T>) field = text_or_bytes(field);
       if (!is_there(field)) return false;
-      if constexpr (kIsScalar<T> || description::kIsVector<T>) {
+      if constexpr (kIsScalar<T> || description::kIsA<std::vector, T>) {
         set(field, value);
       } else {
         FieldReader(message_.GetReflection()->GetMessage(message_, field)).get_message(value);
@@ -219,7 +219,7 @@ class FieldReader {
   }
   template <typename T>
   void get_message(T& value) const {
-    if constexpr (description::kIsVariant<T>) {
+    if constexpr (description::kIsA<std::variant, T>) {
       get_alternative(value);
     } else {
       read(value);
@@ -250,7 +250,7 @@ class FieldReader {
 
   template <typename T>
   void set(const FieldDescriptor* field, T& value) const {
-    if constexpr (description::kIsVector<T>) {
+    if constexpr (description::kIsA<std::vector, T>) {
       value.clear();
       const int size = message_.GetReflection()->FieldSize(message_, field);
       for (int i = 0; i < size; ++i) value.push_back(one<typename T::value_type>(field, i));

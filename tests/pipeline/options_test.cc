@@ -64,9 +64,9 @@ void visit_value(const std::string& path, Effect effect, const Visit& visit) {
     visit_paths<WrittenFeature>(path + ".", effect, visit);
   } else if constexpr (Described<T>) {
     visit_paths<T>(path + ".", effect, visit);
-  } else if constexpr (description::kIsOptional<T> || description::kIsVector<T>) {
+  } else if constexpr (description::kIsA<std::optional, T> || description::kIsA<std::vector, T>) {
     visit_value<typename T::value_type>(path, effect, visit);
-  } else if constexpr (description::kIsShared<T>) {
+  } else if constexpr (description::kIsA<std::shared_ptr, T>) {
     visit_value<std::remove_const_t<typename T::element_type>>(path, effect, visit);
   } else if constexpr (std::is_same_v<T, MemoryFeature>) {
     visit_paths<FlatFeature>(path + ".", effect, visit);

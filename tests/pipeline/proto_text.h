@@ -73,10 +73,10 @@ class ProtoText {
   static constexpr bool is_repeated() {
     if constexpr (Rewritten<T>) {
       return is_repeated<kForm, typename WrittenAs<T>::Type>();
-    } else if constexpr (description::kIsShared<T>) {
+    } else if constexpr (description::kIsA<std::shared_ptr, T>) {
       return is_repeated<kForm, std::remove_const_t<typename T::element_type>>();
     } else {
-      return description::kIsVector<T> && kForm != Form::kShape;
+      return description::kIsA<std::vector, T> && kForm != Form::kShape;
     }
   }
   template <Form kForm, typename T>
@@ -85,16 +85,16 @@ class ProtoText {
       return "string";
     } else if constexpr (Rewritten<T>) {
       return type<kForm, typename WrittenAs<T>::Type>();
-    } else if constexpr (description::kIsOptional<T>) {
+    } else if constexpr (description::kIsA<std::optional, T>) {
       return type<kForm, typename T::value_type>();
-    } else if constexpr (description::kIsShared<T>) {
+    } else if constexpr (description::kIsA<std::shared_ptr, T>) {
       return type<kForm, std::remove_const_t<typename T::element_type>>();
     } else if constexpr (kForm == Form::kShape) {
       if (names_.insert("Shape").second) finish("Shape", "  repeated int64 sizes = 1;\n");
       return "Shape";
-    } else if constexpr (description::kIsVector<T>) {
+    } else if constexpr (description::kIsA<std::vector, T>) {
       return type<Form::kPlain, typename T::value_type>();
-    } else if constexpr (description::kIsVariant<T>) {
+    } else if constexpr (description::kIsA<std::variant, T>) {
       return variant(static_cast<const T*>(nullptr));
     } else if constexpr (NamedEnum<T>) {
       return named(names_of(static_cast<const T*>(nullptr)));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/storage/file_feed.h"
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/tfrecord/frame.h"
 #include "millrace/formats/tfrecord/index/index.h"
@@ -305,8 +306,11 @@ size_t RecordReader::up_to_a_header(size_t wanted) const {
   return least > wanted ? wanted : wanted - (wanted - least) % expected_frame_;
 }
 
+uint64_t RecordReader::can_come() const {
+  return options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
+}
+
 std::span<std::byte> RecordReader::prepare(size_t wanted, bool whole_records) {
-  const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
   // A long record is read to its end and no further (but for the next header), so that it stays in its place, and the
   // one after it can be read straight into a place of its own.
   if (num_missing_ > 0 && bytes_.size() > wanted) {
@@ -314,11 +318,11 @@ std::span<std::byte> RecordReader::prepare(size_t wanted, bool whole_records) {
   } else if (num_missing_ > 0 && whole_records) {
     wanted = up_to_a_header(wanted);
   }
-  wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come));
+  wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come()));
   make_room(wanted);
   const std::span<std::byte> room = bytes_.room();
   const uint64_t goal = std::max<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes);
-  return room.first(static_cast<size_t>(std::min<uint64_t>({room.size(), goal, can_come})));
+  return room.first(static_cast<size_t>(std::min<uint64_t>({room.size(), goal, can_come()})));
 }
 
 void RecordReader::commit(size_t bytes) {
@@ -327,9 +331,15 @@ void RecordReader::commit(size_t bytes) {
   drop_skipped();
 }
 
+bool RecordReader::copies_chunks() const { return bytes_.size() > kChunkHeadroom; }
+
+uint64_t RecordReader::room_for_chunk(size_t bytes) const {
+  return std::min(num_missing_ > bytes ? num_missing_ + bytes : bytes, can_come());
+}
+
 void RecordReader::feed(Buffer chunk, size_t begin, size_t end) {
   if (!bytes_.go_on_in(chunk, begin, end)) {
-    make_room(end - begin);
+    make_room(static_cast<size_t>(std::max<uint64_t>(room_for_chunk(end - begin), end - begin)));
     bytes_.append({chunk->data() + begin, end - begin});
   }
   drop_skipped();

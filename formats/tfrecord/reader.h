@@ -139,8 +139,13 @@ class RecordReader {
   /// Bytes that are certainly missing for the record that is being read; 0 while more records are at hand. When it is
   /// not 0, `prepare` may be called before `next` says kNeedBytes.
   uint64_t num_missing() const { return num_missing_; }
-  /// Whether they have their place already: `prepare` takes no memory for them.
-  bool has_room_for_missing() const { return num_missing_ <= bytes_.room().size(); }
+  /// Whether so many bytes have their place already: of those that are missing `prepare` then takes no memory.
+  bool has_room_for(uint64_t bytes) const { return bytes <= bytes_.room().size(); }
+  /// Whether more is at hand than goes in front of a chunk: `feed` copies chunks to a place for the whole record.
+  bool copies_chunks() const;
+  /// What `feed` then takes memory for, of a chunk of so many bytes: these, and all that is missing of a record that is
+  /// longer, so that the chunk with its end has room too. Never more than can come.
+  uint64_t room_for_chunk(size_t bytes) const;
   /// Lets go of the memory that the last records are in, where little else is there: for who has copied them. Not while
   /// somebody writes to what `prepare` gave.
   void leave_buffer() { bytes_.leave_buffer(); }
@@ -166,6 +171,7 @@ class RecordReader {
   bool is_indexed(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
+  uint64_t can_come() const;
   void make_room(size_t wanted);
   size_t up_to_a_header(size_t wanted) const;
   void drop_skipped();

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/recognition.h"
+#include "millrace/formats/tfrecord/warm_chunk.h"
 
 namespace millrace {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 // Deflate packs at most 258 bytes into two bits, zstd a block of 128 KiB into four bytes.
 constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
-constexpr size_t kLeastWarmBytes = 128 << 10;
-constexpr size_t kMostWarmBytes = 256 << 10;
-constexpr uint64_t kFewRecords = 16;
 constexpr size_t kUnpackedBytes = 256 << 10;
 // Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
 constexpr size_t kPieceBytes = 512 << 10;
@@ -28,14 +25,6 @@ uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
 }
 
 }  // namespace
-
-size_t most_warm_chunk_bytes(uint64_t record_bytes) {
-  static const size_t bytes = [] {
-    const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where the system does not know
-    return std::clamp(cache > 0 ? static_cast<size_t>(cache) / 4 : 0, kLeastWarmBytes, kMostWarmBytes);
-  }();
-  return record_bytes > bytes / kFewRecords ? kMostWarmBytes : bytes;
-}
 
 ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
                          std::function<void()> wake)
@@ -366,8 +355,8 @@ ShardReader::Got ShardReader::fetch_plain() {
     case FileFeed::Now::kBytes:
       if (const std::optional<size_t> bytes = feed_->take_direct()) {
         records_->commit(*bytes);
-      } else if (std::optional<FileFeed::Chunk> chunk = feed_->take_chunk()) {
-        records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+      } else if (!take_chunk()) {
+        return Got::kPending;
       }
       feed_->read_ahead();
       return Got::kBytes;
@@ -390,15 +379,38 @@ ShardReader::Got ShardReader::fetch_plain() {
   return Got::kBytes;
 }
 
-// Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.
-std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahead) {
-  const auto bytes = static_cast<int64_t>(std::max<uint64_t>(wanted, records_->num_missing()));
-  const bool ask = options_.memory != nullptr && !records_->has_room_for_missing() &&
-                   static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kUnpackedBytes);
-  if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return std::nullopt;
+// Takes memory for `needed` bytes, if there is no room for them, or does not when that must wait (false): the memory
+// gate wakes then.
+template <typename Take>
+bool ShardReader::take_memory(uint64_t needed, uint64_t taken, bool ahead, const Take& take) {
+  const auto bytes = static_cast<int64_t>(taken);
+  const bool ask = options_.memory != nullptr && !records_->has_room_for(needed) &&
+                   taken > std::max(options_.chunk_bytes, kUnpackedBytes);
+  if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return false;
   const AdmittedMemory admitted(ask ? options_.memory : nullptr, bytes);
+  take();
+  return true;
+}
+
+// Memory for the bytes that follow, or nothing when that must wait.
+std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahead) {
+  std::optional<std::span<std::byte>> room;
   // What is unpacked does not take long to begin, wherever it comes from.
-  return records_->prepare(wanted, /*whole_records=*/unpacked_ || !feed_->is_slow());
+  const bool whole_records = unpacked_ || !feed_->is_slow();
+  const uint64_t missing = records_->num_missing();
+  (void)take_memory(missing, std::max<uint64_t>(wanted, missing), ahead,
+                    [&] { room = records_->prepare(wanted, whole_records); });
+  return room;
+}
+
+// Walks on in the chunk that has come. False when a record that goes on in it, and is longer than goes in front of a
+// chunk, must wait for memory.
+bool ShardReader::take_chunk() {
+  const uint64_t bytes = records_->copies_chunks() ? records_->room_for_chunk(feed_->chunk_bytes()) : 0;
+  return take_memory(bytes, bytes, /*ahead=*/false, [this] {
+    std::optional<FileFeed::Chunk> chunk = feed_->take_chunk();
+    if (chunk) records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+  });
 }
 
 // While the caller works on a batch, a slow store reads what the walk needs next.

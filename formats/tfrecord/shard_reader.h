@@ -55,11 +55,6 @@ struct ShardReaderOptions {
   int max_attempts = kDefaultMaxAttempts;
 };
 
-/// Bytes that are asked at a time of storage that answers at once, where more are allowed: a quarter of a core's
-/// L2 cache, for the checksums come after, 128 KiB to 256 KiB; 256 KiB where that would be fewer than 16 records of
-/// `record_bytes` (0: not known), since what goes to the caller costs the same, few records or many.
-[[nodiscard]] size_t most_warm_chunk_bytes(uint64_t record_bytes);
-
 /// Reads the records of one TFRecord shard from a storage without ever blocking: file, decompression and frames tied
 /// together.
 ///
@@ -137,7 +132,10 @@ class ShardReader {
   Got fetch_plain();
   Got fetch_unpacked();
   void plan();
+  template <typename Take>
+  bool take_memory(uint64_t needed, uint64_t taken, bool ahead, const Take& take);
   std::optional<std::span<std::byte>> prepare(size_t wanted, bool ahead = false);
+  bool take_chunk();
 
   Storage& storage_;
   BufferPool& pool_;

@@ -15,6 +15,7 @@
 #include "millrace/formats/compression/frame_table.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/warm_chunk.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/manual_storage.h"
@@ -262,6 +263,58 @@ TEST_F(ShardReaderTest, MemoryOfALongRecordIsAskedForOnce) {
       EXPECT_LE(gate.admitted()[i], static_cast<int64_t>(records[i].size() + 16));
     }
     EXPECT_EQ(gate.open(), 0);
+  }
+}
+
+// Says no the first time that much is asked for.
+class HesitantGate final : public MemoryGate {
+ public:
+  explicit HesitantGate(int64_t much) : much_(much) {}
+  bool admit(int64_t bytes) noexcept override {
+    if (bytes < much_) return true;
+    ++num_asked_;
+    return std::exchange(has_refused_, true);
+  }
+  bool admit_ahead(int64_t bytes) noexcept override { return admit(bytes); }
+  void taken(int64_t /*bytes*/) noexcept override {}
+  int64_t budget() const noexcept override { return INT64_MAX; }
+  bool has_refused() const { return has_refused_; }
+  int num_asked() const { return num_asked_; }  // for much
+
+ private:
+  const int64_t much_;
+  bool has_refused_ = false;
+  int num_asked_ = 0;
+};
+
+TEST_F(ShardReaderTest, ALongRecordThatBeginsInAChunkReadAheadWaitsForMemory) {
+  // Longer than what is read ahead, or with its end in the middle of that.
+  for (const size_t size : {3'000'000, 1'300'000}) {
+    auto records = many_records([](size_t) { return size_t{10'000}; }, 200);
+    records.push_back(record(7, size));
+    records.push_back(record(8, 900'000));
+    const std::string path = write("a.tfrecord", records);
+    ManualStorage storage(local_);
+    storage.advise({.bytes = 300'000, .in_flight = 7});
+    HesitantGate gate(1'000'000);
+    ShardReader reader(storage, pool_, path, {.most_bytes_ahead = 3'000'000, .memory = &gate}, [] {});
+    std::vector<std::string> seen;
+    RecordBatch batch;
+    int refusals = 0;
+    for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
+      ASSERT_NE(step, Step::kError) << reader.fault().error.to_string();
+      for (const std::string_view payload : batch.payloads) seen.emplace_back(payload);
+      if (step != Step::kPending) continue;
+      if (refusals == 0 && gate.has_refused()) {
+        refusals = 1;
+        EXPECT_GT(storage.num_waiting() + storage.num_reads(), 8U) << "chunks of it were read ahead";
+      } else {
+        ASSERT_TRUE(storage.answer_one()) << "it waits for nothing";
+      }
+    }
+    EXPECT_EQ(refusals, 1);
+    EXPECT_EQ(gate.num_asked(), 2) << "it was refused once, and asked for once";
+    EXPECT_EQ(seen, records);
   }
 }
 

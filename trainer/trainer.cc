@@ -170,10 +170,9 @@ std::optional<std::string> Trainer::resume_newest() {
   std::optional<std::string> newest = newest_checkpoint(options_.checkpoint_folder);
   if (newest) {
     resume(*newest);
-  } else if (best_) {
-    BestModels::Options models = options_.keep_best->models;
-    models.replace_others = true;
-    best_.emplace(options_.keep_best->folder, std::move(models), training_id_);
+  } else if (std::optional<std::string> begun = read_training_id(options_.checkpoint_folder)) {
+    training_id_ = *std::move(begun);
+    if (best_) best_.emplace(options_.keep_best->folder, options_.keep_best->models, training_id_);
   }
   return newest;
 }
@@ -219,6 +218,7 @@ void Trainer::offer_model(const EvaluationReport& report) {
   const KeepBest& keep = *options_.keep_best;
   const double value = keep.value ? keep.value(report) : report.value(keep.models.metric);
   const bool kept = best_->offer(report.step, value, [&](const std::string& directory) {
+    if (checkpoints_ && last_checkpoint_.empty()) checkpoints_->begin(training_id_);
     if (keep.write) {
       keep.write(directory, weights());
     } else {

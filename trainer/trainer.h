@@ -71,10 +71,10 @@ class Trainer {
   /// description), seed, `accumulate` or number of replicas; nothing has changed then.
   void resume(const std::string& checkpoint);
   /// What a program that is started again and again wants: resumes the newest checkpoint of
-  /// `TrainerOptions::checkpoint_folder`, and returns its path. Where there is none the training begins anew, and the
-  /// first model that it keeps replaces those in the folder of `keep_best`, which a run has left that was killed before
-  /// its first checkpoint; models of a training without checkpoints are to be moved away before. Throws as `resume` and
-  /// `newest_checkpoint`, and `kInvalidArgument` without a `checkpoint_folder`.
+  /// `TrainerOptions::checkpoint_folder`, and returns its path. Where there is none the training begins anew, under the
+  /// id of a run that began in this folder and was killed before its first checkpoint: the best models that it left are
+  /// replaced, and those of another training refused as ever. Throws as `resume` and `newest_checkpoint`, and
+  /// `kInvalidArgument` without a `checkpoint_folder`.
   std::optional<std::string> resume_newest();
   /// The place in the data after the last step, as the source of `train` or the checkpoint of `resume` had it. A
   /// training without checkpoints does not ask its source, which then needs no state.

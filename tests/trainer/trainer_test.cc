@@ -597,14 +597,25 @@ TEST(Trainer, BeginsAnewOverTheBestModelsOfARunThatWasKilledBeforeItsFirstCheckp
   const TemporaryFolder folder;
   const std::string best = folder.path("best");
   const TrainerOptions options = best_in_the_middle(folder.path("checkpoints"), best, 1);
-  TrainerOptions killed_options = options;
-  killed_options.checkpoint_folder.clear();
-  ToyTraining killed(killed_options);
-  train_until(killed, 4);
+  ToyTraining killed(options);
+  std::filesystem::remove_all(train_until(killed, 4));
   ASSERT_EQ(best_models_in(best).size(), 1U);
-  ToyTraining refused(options);
-  RegressionSource none(1000);
-  EXPECT_THAT(thrown_by([&] { refused.trainer.train(none); }), testing::HasSubstr("of another training"));
+  for (const bool resumes : {false, true}) {
+    TrainerOptions elsewhere = options;
+    if (resumes) elsewhere.checkpoint_folder = folder.path("elsewhere");
+    ToyTraining refused(elsewhere);
+    if (resumes) refused.trainer.resume_newest();
+    RegressionSource none(1000);
+    EXPECT_THAT(thrown_by([&] { refused.trainer.train(none); }), testing::HasSubstr("of another training"));
+  }
+  {
+    ToyTraining stopped(options);
+    EXPECT_EQ(stopped.trainer.resume_newest(), std::nullopt);
+    RegressionSource none(1000);
+    stopped.trainer.train(none, [] { return true; });
+    EXPECT_EQ(best_models_in(best).size(), 1U) << "there is nothing better yet";
+    std::filesystem::remove_all(folder.path("checkpoints/checkpoint-00000000"));
+  }
 
   ToyTraining again(options);
   EXPECT_EQ(again.trainer.resume_newest(), std::nullopt);

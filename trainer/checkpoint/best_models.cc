@@ -161,12 +161,18 @@ void BestModels::settle() {
       }
       directory.commit();
     }
-    for (const std::string& path : directories()) {
-      if (std::ranges::find(models_, path, &BestModel::path) == models_.end()) remove_directory(path);
-    }
     settled_ = true;
   }
+  if (!models_.empty()) remove_unlisted();
   std::erase_if(models_, [](const BestModel& model) { return !fs::exists(model.path); });
+}
+
+// Not while the list is empty: what is there may be all that is left of a training.
+void BestModels::remove_unlisted() {
+  if (std::exchange(removed_unlisted_, true)) return;
+  for (const std::string& path : directories()) {
+    if (std::ranges::find(models_, path, &BestModel::path) == models_.end()) remove_directory(path);
+  }
 }
 
 bool BestModels::offer(int64_t step, double value, const Write& write) {
@@ -186,6 +192,7 @@ bool BestModels::offer(int64_t step, double value, const Write& write) {
   models.insert(place, std::move(model));
   for (; models.size() > static_cast<size_t>(options_.keep); models.pop_back()) remove_directory(models.back().path);
   models_ = std::move(models);
+  remove_unlisted();
   return true;
 }
 
@@ -228,7 +235,7 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
     training_ = std::move(training);
     models_.clear();
     resumed_from_.clear();
-    settled_ = false;
+    settled_ = removed_unlisted_ = false;
     return;
   }
   std::vector<BestModel> models;
@@ -252,7 +259,7 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
   training_ = std::move(training);
   models_ = std::move(models);
   resumed_from_ = checkpoint;
-  settled_ = false;
+  settled_ = removed_unlisted_ = false;
 }
 
 }  // namespace millrace

@@ -40,16 +40,17 @@ enum class Better {
 /// too. Beside each model stands what its evaluation said (`evaluation.json`: metric, direction, step and value), so
 /// that another process finds the best one (`best_models_in`). So a training that goes on from any checkpoint has the
 /// models of its list, whatever a killed run has left in the folder, and also in another folder: the first `offer` or
-/// `save_into` brings the folder to the list. Each model holds the id of its training (`training.id`), and only those
-/// of the same training are ever removed or replaced. One thread at a time, and one process per folder.
+/// `save_into` brings the folder to the list, an empty list with its first model. Each model holds the id of its
+/// training (`training.id`), and only those of the same training are ever removed or replaced. One thread at a time,
+/// and one process per folder.
 class BestModels {
  public:
   struct Options {
     int keep = 1;                    ///< Default: 1
     std::string metric = "loss";     ///< what the values are of. Default: loss
     Better better = Better::kLower;  ///< Default: kLower
-    /// Models of another training in the folder are removed by the first `offer` or `save_into`. Default: false, they
-    /// are refused
+    /// Models of another training in the folder are removed when the first one is kept. Default: false, they are
+    /// refused
     bool replace_others = false;
   };
   /// Writes a model into the directory that it is given.
@@ -84,13 +85,15 @@ class BestModels {
  private:
   std::vector<std::string> directories() const;
   void settle();
+  void remove_unlisted();
 
   std::string folder_;
   Options options_;
   std::string training_;
   std::vector<BestModel> models_;
-  std::string resumed_from_;  // a checkpoint with a list; empty: none
-  bool settled_ = false;      // the folder holds what is on the list
+  std::string resumed_from_;       // a checkpoint with a list; empty: none
+  bool settled_ = false;           // the folder holds what is on the list
+  bool removed_unlisted_ = false;  // and nothing else
 };
 
 }  // namespace millrace

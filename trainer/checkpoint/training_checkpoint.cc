@@ -291,6 +291,11 @@ void CheckpointFolder::check_folder(const std::string& training, bool resumed) c
                                    folder_, others));
 }
 
+void CheckpointFolder::begin(const std::string& training) const {
+  make_folder(folder_);
+  if (read_training_id(folder_) != training) write_training_id(folder_, training);
+}
+
 std::vector<std::string> checkpoints_in(const std::string& folder) { return numbered_directories(folder, kPrefix); }
 
 std::optional<std::string> newest_checkpoint(const std::string& folder) {

@@ -62,7 +62,8 @@ class CheckpointFolder {
     bool replace_others = false;
   };
 
-  /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.
+  /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by `begin` or the first
+  /// save.
   CheckpointFolder(std::string folder, Options options);
 
   /// Returns the path of the new directory. `batches` says in words what the training is fed with, `source` how far
@@ -79,6 +80,9 @@ class CheckpointFolder {
   /// for one that starts from nothing (`resumed` false) also where it holds such as have no id, of earlier versions:
   /// `newest_checkpoint` could not tell them from this training's.
   void check_folder(const std::string& training, bool resumed) const;
+  /// Writes the id of the training into the folder (`training.id`), which is made: until its first checkpoint nothing
+  /// else says that the best models which it keeps are its own. Throws `kIo` naming the file.
+  void begin(const std::string& training) const;
 
  private:
   std::string folder_;

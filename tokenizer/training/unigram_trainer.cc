@@ -176,10 +176,10 @@ std::vector<UnigramPiece> learned_pieces(std::string_view message, int32_t num_l
   if (kind == "refused") {
     const std::string_view why = take_field(answer).value_or("");
     if (const auto found = number_after(why, "Please set it to a value <= ")) {
-      refuse(
-          fmt::format("a vocabulary of {} is too large for this text: on the way to it {} tokens were found; one of {} "
-                      "fits",
-                      num_learned + num_last, *found + num_last, *found + num_last));
+      refuse(fmt::format(
+          "a vocabulary of {} is too large for this text: on the way to it {} tokens were found; try one of "
+          "{}",
+          num_learned + num_last, *found + num_last, *found + num_last));
     }
     refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", why));
   }

@@ -8,7 +8,7 @@ namespace millrace {
 
 void Accuracy::add(const BatchView& rows, const Predictions& predictions) {
   // Ids are whole numbers far below 2^53: exact as float64.
-  ScoredRows values({.predictions = options_.predictions, .labels = options_.labels});
+  ScoredRows values({.predictions = options_.predictions, .labels = options_.labels}, MetricValues::kIds);
   values.add(rows, predictions);
   const auto no_label = static_cast<double>(options_.no_label);
   for (int64_t row = 0; row < values.rows(); ++row) {

@@ -23,6 +23,7 @@ class Accuracy final : public Metric {
  public:
   explicit Accuracy(AccuracyOptions options = {}) : options_(std::move(options)) {}
   std::string name() const override { return options_.answer == AnswerIs::kValue ? "accuracy" : "row_accuracy"; }
+  /// Throws `kMissingFeature`; `kWrongShape` for floats, and where labels and predictions differ in their number.
   void add(const BatchView& rows, const Predictions& predictions) override;
   double value() const override;
 

@@ -60,16 +60,19 @@ std::optional<double> ConfusionMatrix::accuracy() const {
   return share(right, rows_with_class());
 }
 
-std::optional<double> ConfusionMatrix::precision(int64_t number) const {
-  return share(count(number, number), known_predicted_as(number));
+int64_t ConfusionMatrix::right(int64_t number) const {
+  if (number < 0) throw ErrorException(ErrorCode::kInvalidArgument, "no class has no share of right ones");
+  return count(number, number);
 }
 
-std::optional<double> ConfusionMatrix::recall(int64_t number) const {
-  return share(count(number, number), rows_of(number));
+std::optional<double> ConfusionMatrix::precision(int64_t number) const {
+  return share(right(number), known_predicted_as(number));
 }
+
+std::optional<double> ConfusionMatrix::recall(int64_t number) const { return share(right(number), rows_of(number)); }
 
 std::optional<double> ConfusionMatrix::f1(int64_t number) const {
-  return share(2 * count(number, number), rows_of(number) + known_predicted_as(number));
+  return share(2 * right(number), rows_of(number) + known_predicted_as(number));
 }
 
 std::optional<double> ConfusionMatrix::macro_f1() const {

@@ -42,7 +42,7 @@ class ConfusionMatrix {
   std::optional<double> accuracy() const;
 
   /// Of the rows whose class is known and that were predicted as this one: the share that is of it. Nothing where there
-  /// are none.
+  /// are none. These three throw `kInvalidArgument` for a number of no class, -1 too.
   std::optional<double> precision(int64_t number) const;
   /// Of the rows of this class: the share that was predicted as it. Nothing where there are none.
   std::optional<double> recall(int64_t number) const;
@@ -62,6 +62,7 @@ class ConfusionMatrix {
 
  private:
   size_t place_of(int64_t truth, int64_t predicted) const;
+  int64_t right(int64_t number) const;
   int64_t known_predicted_as(int64_t predicted) const { return predicted_as(predicted) - count(-1, predicted); }
   int64_t num_classes() const { return std::ssize(names_); }
 

@@ -12,7 +12,7 @@ namespace millrace {
 void MacroF1::add(const BatchView& rows, const Predictions& predictions) {
   // Ids are whole numbers far below 2^53: exact as float64.
   const auto no_label = static_cast<double>(options_.no_label);
-  ScoredRows values({.predictions = options_.predictions, .labels = options_.labels});
+  ScoredRows values({.predictions = options_.predictions, .labels = options_.labels}, MetricValues::kIds);
   values.add(rows, predictions);
   for (size_t i = 0; i < values.labels().size(); ++i) {
     const double label = values.labels()[i];

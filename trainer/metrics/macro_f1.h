@@ -17,8 +17,8 @@ struct MacroF1Options {
 
 /// The mean of the F1 of all classes, whose numbers labels and predictions are: each class weighs the same, however few
 /// rows it has. F1 of a class is `2 right / (labels of it + predictions of it)`; a class that is neither among the
-/// labels nor among the predictions has no part in the mean, as `sklearn.metrics.f1_score(average="macro")`. NaN
-/// without a label.
+/// labels nor among the predictions has no part in the mean, as `sklearn.metrics.f1_score(average="macro")`; "no class"
+/// has none either, as with sklearn's `labels` of the classes. NaN without a label.
 ///
 ///     options.metrics = [] { return metrics_of(MacroF1({.predictions = "class"})); };
 ///     options.keep_best = KeepBest{.folder = "best", .models = {.metric = "macro_f1", .better = Better::kHigher}};
@@ -26,7 +26,8 @@ class MacroF1 final : public Metric {
  public:
   explicit MacroF1(MacroF1Options options = {}) : options_(std::move(options)) {}
   std::string name() const override { return "macro_f1"; }
-  /// Throws as `ScoredRows::add`, and `kInvalidArgument` for a label below 0 that is not `no_label`.
+  /// Throws `kMissingFeature`; `kWrongShape` for floats, and where labels and predictions differ in their number; and
+  /// `kInvalidArgument` for a label below 0 that is not `no_label`.
   void add(const BatchView& rows, const Predictions& predictions) override;
   double value() const override;
 

@@ -13,14 +13,14 @@ namespace {
 
 // Adds the values of a feature or of predictions after others.
 template <typename HasValues>
-size_t append(std::vector<double>& all, const std::string& name, const HasValues& from) {
+size_t append(std::vector<double>& all, const std::string& name, const HasValues& from, MetricValues values_may_be) {
   const auto add = [&](const auto& values) {
     all.insert(all.end(), values.begin(), values.end());
     return values.size();
   };
   // Of the wrong type is said by the last.
   try {
-    return add(from.template values<float>(name));
+    if (values_may_be == MetricValues::kAny) return add(from.template values<float>(name));
   } catch (const ErrorException& error) {
     if (error.error().code != ErrorCode::kWrongShape) throw;
   }
@@ -44,8 +44,8 @@ struct Features {
 }  // namespace
 
 void ScoredRows::add(const BatchView& rows, const Predictions& predictions) {
-  const size_t predicted = append(predictions_, names_.predictions, predictions);
-  const size_t labelled = append(labels_, names_.labels, Features{rows});
+  const size_t predicted = append(predictions_, names_.predictions, predictions, values_);
+  const size_t labelled = append(labels_, names_.labels, Features{rows}, values_);
   if (rows.rows() == 0) return;
   const auto columns = static_cast<int64_t>(labelled) / rows.rows();
   if (predicted != labelled || (rows_ > 0 && columns != columns_)) {

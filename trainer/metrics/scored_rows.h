@@ -17,12 +17,19 @@ struct MetricColumns {
   std::string labels = "labels";       ///< Default: labels
 };
 
+/// What numbers may be.
+enum class MetricValues {
+  kAny,  ///< float32, int32 or int64
+  kIds,  ///< int32 or int64; floats would be compared as if each were a class
+};
+
 /// Predictions and labels of all rows of an evaluation as float64: `[rows, columns]`, row major.
 class ScoredRows {
  public:
-  explicit ScoredRows(MetricColumns names) : names_(std::move(names)) {}
-  /// Throws `kMissingFeature`, and `kWrongShape` when labels and predictions differ in their number, or the number of
-  /// a row's values changes.
+  explicit ScoredRows(MetricColumns names, MetricValues values = MetricValues::kAny)
+      : names_(std::move(names)), values_(values) {}
+  /// Throws `kMissingFeature`, and `kWrongShape` for other types, when labels and predictions differ in their number,
+  /// or the number of a row's values changes.
   void add(const BatchView& rows, const Predictions& predictions);
 
   int64_t rows() const { return rows_; }
@@ -40,6 +47,7 @@ class ScoredRows {
 
  private:
   MetricColumns names_;
+  MetricValues values_;
   int64_t rows_ = 0;
   int64_t columns_ = 1;
   std::vector<double> predictions_;

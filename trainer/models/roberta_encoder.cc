@@ -49,8 +49,10 @@ RobertaInput RobertaInput::of(const BatchView& rows, std::string_view ids, std::
   const FeatureView& tokens = rows.feature(ids);
   RobertaInput input{
       .rows = rows.rows(), .length = tokens.row_size(), .first_row = rows.first_row(), .ids = tokens.values<int32_t>()};
-  if (const FeatureView* given = rows.find(mask)) input.attention_mask = given->values<int64_t>();
-  if (!input.attention_mask.empty() && input.attention_mask.size() != input.ids.size()) {
+  const FeatureView* given = rows.find(mask);
+  if (given == nullptr) return input;
+  input.attention_mask = given->values<int64_t>();
+  if (input.attention_mask.size() != input.ids.size()) {
     throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values, {} {}", mask,
                                                              input.attention_mask.size(), ids, input.ids.size()));
   }

@@ -15,12 +15,12 @@ namespace millrace {
 /// The options of a program that trains a RoBERTa, or a model with its encoder: the folder of one to start from, or the
 /// sizes of one from scratch. Defaults are of the members.
 struct RobertaOptions {
-  std::string model = {};  ///< in Hugging Face's layout; empty: from scratch
-  int64_t layers = 2;
-  int64_t hidden = 128;
-  int64_t heads = 0;  ///< 0: hidden / 64, at least 1
-  double dropout = 0.1;
-  double initializer_range = 0;  ///< standard deviation of start weights; 0: 1 / sqrt(hidden)
+  std::string model = {};        ///< in Hugging Face's layout. Default: empty, from scratch
+  int64_t layers = 2;            ///< Default: 2
+  int64_t hidden = 128;          ///< Default: 128
+  int64_t heads = 0;             ///< Default: 0, hidden / 64, at least 1
+  double dropout = 0.1;          ///< of states and attention. Default: 0.1
+  double initializer_range = 0;  ///< standard deviation of start weights. Default: 0, 1 / sqrt(hidden)
 };
 
 void add_roberta_options(RobertaOptions& options, boost::program_options::options_description& model);

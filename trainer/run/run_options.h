@@ -15,7 +15,7 @@ namespace millrace {
 /// The options that every training program has, beside its own of data and model. Defaults are of the members: a
 /// program sets others before `add_run_options`.
 struct RunOptions {
-  std::string out = "out";     ///< folder of the run (OutputFolder); empty: none is written. Default: out
+  std::string out = "out";     ///< folder of the run (OutputFolder); empty, by code alone: none. Default: out
   std::string resume = {};     ///< a checkpoint, or `last`: the newest in `out`. Default: empty, a new training
   bool overwrite = false;      ///< an earlier run in `out` is given up. Default: false
   bool check = false;          ///< say what the run is, and do not train. Default: false
@@ -44,7 +44,8 @@ struct RunOptions {
   std::vector<std::string> given_for_evaluations = {};
 };
 
-/// Declares them, in three groups of `--help` to which a program adds its own. Of two texts a part is the program's:
+/// Declares them, in three groups of `--help` to which a program adds its own. Values go to `options`, which must stay
+/// until they have been parsed. Of two texts a part is the program's:
 /// `seeded` says what is drawn with `--seed`, `run_folder` where in `--out` a run has its folder.
 void add_run_options(RunOptions& options, const std::string& seeded, boost::program_options::options_description& files,
                      boost::program_options::options_description& training,

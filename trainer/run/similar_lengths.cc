@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/formats/error.h"
+
 namespace millrace {
 
 SimilarLengths::SimilarLengths(std::vector<TextFeatures> texts, int32_t pad_token, int64_t max_shapes)
     : texts_(std::move(texts)), pad_token_(pad_token) {
+  if (texts_.empty() || std::ranges::any_of(texts_, [](const TextFeatures& text) { return text.limit < 1; })) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "SimilarLengths: texts of at least one token each are needed");
+  }
   const auto divided_up = [](int64_t number, int64_t by) { return (number + by - 1) / by; };
   int64_t shapes = 0;
   for (int64_t longest_part = 32; shapes == 0 || shapes > std::max<int64_t>(1, max_shapes); longest_part += 32) {

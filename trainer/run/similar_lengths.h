@@ -11,9 +11,9 @@ namespace millrace {
 
 /// A text of a row: a vector of int32 ids, and one of int64 that is 1 where they are no padding.
 struct TextFeatures {
-  std::string ids = {};
-  std::string mask = {};
-  int64_t limit = 0;  ///< ids at most
+  std::string ids = {};   ///< name of the feature, int32
+  std::string mask = {};  ///< name of the feature, int64
+  int64_t limit = 0;      ///< ids at most; at least 1
 };
 
 /// Batches of rows of any lengths, in few different shapes: each text of a batch is padded to a multiple of one number,
@@ -24,6 +24,7 @@ struct TextFeatures {
 ///     const Dataset batches = lengths.batches(lengths.without_padding(rows).shuffle(2048).repeat(), 64);
 class SimilarLengths {
  public:
+  /// Throws `kInvalidArgument` without a text, and for a limit below 1.
   SimilarLengths(std::vector<TextFeatures> texts, int32_t pad_token, int64_t max_shapes);
 
   /// By text, what its lengths are multiples of.

@@ -14,11 +14,11 @@ namespace millrace {
 /// The options of a program that trains a T5: the folder of one to start from, or the sizes of one from scratch.
 /// Defaults are of the members.
 struct T5Options {
-  std::string model = {};  ///< in Hugging Face's layout; empty: from scratch
-  std::vector<std::string> ignored_config_fields = {};
-  /// From scratch; the vocabulary is the tokenizer's.
+  std::string model = {};                               ///< in Hugging Face's layout. Default: empty, from scratch
+  std::vector<std::string> ignored_config_fields = {};  ///< see `load_t5_config`. Default: none
+  /// From scratch; the vocabulary is the tokenizer's. Default: 2 blocks of width 128 in each stack
   T5Config sizes = {.d_model = 128, .d_kv = 32, .d_ff = 512, .num_layers = 2, .num_heads = 4};
-  std::optional<double> dropout = {};  ///< none: that of `sizes`, or the model's own
+  std::optional<double> dropout = {};  ///< Default: none, that of `sizes`, or the model's own
 };
 
 void add_t5_options(T5Options& options, boost::program_options::options_description& model);

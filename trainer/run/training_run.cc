@@ -153,6 +153,9 @@ void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, co
 int TrainingRun::train(const RunModel& trained, const RunData& data,
                        const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
   check_evaluation(options_, data);
+  if (!trained.save_description || !trained.save_weights) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "RunModel: save_description and save_weights are needed");
+  }
   const int threads = checked_threads(options_.threads);
   const WorkerLimit limit(threads);
   Batches batches(options_, folder_ ? &*folder_ : nullptr);

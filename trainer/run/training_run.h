@@ -37,14 +37,14 @@ struct RunData {
   RowText look = nullptr;  ///< what a look at the first row says beside its numbers. Default: nothing
 };
 
-/// What a run trains, and how it is written.
+/// What a run trains, and how it is written; a run without one of the two functions is refused.
 struct RunModel {
   const Model& model;
   /// Writes what is beside the weights (config.json, tokenizer) into a directory that exists: into checkpoints, and
   /// into the model's folder.
-  std::function<void(const std::string& directory)> save_description;
+  std::function<void(const std::string& directory)> save_description = nullptr;
   /// Writes the weights, in the model's layout.
-  std::function<void(const std::string& directory, std::span<const float> weights)> save_weights;
+  std::function<void(const std::string& directory, std::span<const float> weights)> save_weights = nullptr;
 };
 
 /// Throws `kInvalidArgument` naming the option where evaluations are asked for and there is nothing to evaluate on.

@@ -217,7 +217,7 @@ TEST(UnigramTrainer, SaysWhichVocabularyFitsATextThatIsTooShort) {
     } catch (const ErrorException& error) {
       EXPECT_EQ(sscanf(error.what(),
                        "invalid_argument: a vocabulary of 5000 is too large for this text: on the way to it %d tokens "
-                       "were found; one of %d fits",
+                       "were found; try one of %d",
                        &found, &fits),
                 2)
           << error.what();

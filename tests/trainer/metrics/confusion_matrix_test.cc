@@ -90,6 +90,10 @@ TEST(ConfusionMatrix, HasNoAccuracyWithoutClassesThatAreKnown) {
 
 TEST(ConfusionMatrix, RefusesWhatIsNoClass) {
   ConfusionMatrix matrix({"spam", "other"});
+  EXPECT_THROW((void)matrix.precision(-1), ErrorException);
+  EXPECT_THROW((void)matrix.recall(-1), ErrorException);
+  EXPECT_THROW((void)matrix.f1(-1), ErrorException);
+  EXPECT_THROW((void)matrix.f1(2), ErrorException);
   EXPECT_THAT([&] { matrix.add(2, 0); }, testing::ThrowsMessage<ErrorException>(testing::HasSubstr("class 2 of 2")));
   EXPECT_THAT([&] { matrix.add(0, -2); }, testing::ThrowsMessage<ErrorException>(testing::HasSubstr("class -2 of 2")));
 }

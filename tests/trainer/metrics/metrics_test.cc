@@ -268,7 +268,7 @@ TEST(Metrics, AccuracyCountsLabelsOrWholeRows) {
   EXPECT_DOUBLE_EQ(rows.value(), 2.0 / 4);
 }
 
-// Of what sklearn.metrics.f1_score(average="macro") says of the six rows with a label; 7 stands for -1 there.
+// What sklearn.metrics.f1_score(average="macro", labels=[0, 5, 9]) says of the six rows with a label.
 TEST(Metrics, MacroF1IsTheMeanOverTheClassesThatAreThereOrPredicted) {
   const std::vector<int32_t> labels = {0, 0, 0, 5, 5, -100, 0};
   const std::vector<int32_t> said = {0, 0, 9, 5, -1, 4, 0};
@@ -290,6 +290,21 @@ TEST(Metrics, MacroF1IsTheMeanOverTheClassesThatAreThereOrPredicted) {
               metric.add(batch, {.rows = 1, .columns = {{.name = "class", .values = std::vector<int32_t>{0}}}});
             }),
             "invalid_argument: the label -1 is of no class");
+}
+
+TEST(Metrics, ClassesAreNoFloats) {
+  const std::vector<int32_t> labels = {0, 1};
+  const std::vector<float> as_floats = {0, 1};
+  const BatchView ids({{"labels", std::span(labels), {2}}});
+  const BatchView floats({{"labels", std::span(as_floats), {2}}});
+  const Predictions scores{.rows = 2, .columns = {{.name = "ids", .values = as_floats}}};
+  const Predictions classes{.rows = 2, .columns = {{.name = "ids", .values = labels}}};
+  Accuracy accuracy;
+  MacroF1 macro_f1({.predictions = "ids"});
+  for (Metric* metric : {static_cast<Metric*>(&accuracy), static_cast<Metric*>(&macro_f1)}) {
+    EXPECT_THAT(thrown_by([&] { metric->add(ids, scores); }), testing::StartsWith("wrong_shape: "));
+    EXPECT_THAT(thrown_by([&] { metric->add(floats, classes); }), testing::StartsWith("wrong_shape: "));
+  }
 }
 
 TEST(Metrics, SayWhichNumbersDoNotFit) {

@@ -161,6 +161,10 @@ TEST(RobertaEncoder, WithoutAMaskPaddingIsLeftOutOnlyWhereOneIsAskedFor) {
   const BatchView unlike({{"ids", std::span(ids), {2, 5}}, {"mask", std::span(short_mask), {2, 4}}});
   EXPECT_THAT([&] { (void)RobertaInput::of(unlike, "ids", "mask"); },
               testing::ThrowsMessage<ErrorException>(testing::HasSubstr("mask has 8 values, ids 10")));
+  const std::vector<int64_t> none;
+  const BatchView empty({{"ids", std::span(ids), {2, 5}}, {"mask", std::span(none), {2, 0}}});
+  EXPECT_THAT([&] { (void)encoder.masked_input(tape, empty, "ids", "mask"); },
+              testing::ThrowsMessage<ErrorException>(testing::HasSubstr("mask has 0 values, ids 10")));
 }
 
 TEST(RobertaEncoder, DescribesWhatItsShapesDoNotTell) {

@@ -109,5 +109,10 @@ TEST(SimilarLengths, KeepsTheOrderWhereItIsAskedFor) {
   EXPECT_THAT(sizes, ElementsAre(64, 64, 64, 64, 64, 64, 16));
 }
 
+TEST(SimilarLengths, NeedsTexts) {
+  EXPECT_THROW(SimilarLengths({}, kPad, 4), ErrorException);
+  EXPECT_THROW(SimilarLengths({{"ids", "mask", 0}}, kPad, 4), ErrorException);
+}
+
 }  // namespace
 }  // namespace millrace::similar_lengths_test

@@ -368,5 +368,13 @@ TEST_F(ToyRun, SaysOfMissingDataThatTheyAreNotKnown) {
   EXPECT_THAT(refusal({"--check", "--freeze", "nosuchname"}), HasSubstr("nosuchname"));
 }
 
+TEST(TrainingRun, RefusesAModelThatCannotBeWritten) {
+  const testing_models::Regression model;
+  const RunData data{.training = Dataset::range(0, 8).batch(2).repeat()};
+  TrainingRun run("toy", {.out = "", .phase = {.steps = 1}});
+  EXPECT_THAT([&] { (void)run.train({.model = model}, data, nullptr); },
+              testing::ThrowsMessage<ErrorException>(HasSubstr("save_description and save_weights are needed")));
+}
+
 }  // namespace
 }  // namespace millrace::training_run_test

@@ -25,7 +25,8 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
 if(MILLRACE_BUILD_TRAINER)
   # Tokenizers, and trainings: models, what updates them, what is reported; the operations of a model of one's own.
   list(APPEND MILLRACE_PUBLIC_HEADERS
-      tokenizer/tokenizer.h tokenizer/training/unigram_trainer.h trainer/trainer.h trainer/predictor.h trainer/model.h
+      tokenizer/tokenizer.h tokenizer/training/unigram_trainer.h trainer/trainer.h
+      trainer/trainer_options.h trainer/predictor.h trainer/model.h
       trainer/callback.h trainer/pipeline_source.h trainer/stop_signals.h trainer/step/device_worker.h
       trainer/tape_model.h trainer/gradient_check.h trainer/checkpoint/parameter_file.h
       trainer/models/normal_weights.h trainer/models/question_answer_roberta.h trainer/models/roberta.h
@@ -33,7 +34,8 @@ if(MILLRACE_BUILD_TRAINER)
       trainer/models/t5.h trainer/models/t5_pretrained.h)
   # Training programs (docs/training_programs.md).
   list(APPEND MILLRACE_PUBLIC_HEADERS
-      trainer/run/training_run.h trainer/run/run_spec.h trainer/run/missing_data.h trainer/run/roberta_options.h
+      trainer/run/training_run.h trainer/run/run_options.h trainer/run/phase_options.h trainer/run/run_phases.h
+      trainer/run/run_summary.h trainer/run/output_folder.h trainer/run/run_spec.h trainer/run/missing_data.h trainer/run/roberta_options.h
       trainer/run/t5_options.h trainer/run/tokenizer_files.h trainer/run/split.h trainer/run/similar_lengths.h
       trainer/run/cross_validation.h trainer/run/predicted_rows.h)
   foreach(folder optimizers schedules callbacks metrics tensor)

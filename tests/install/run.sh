@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, the programs
-# of three pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
+# of four pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
 # --headers compiles each installed header alone.
 # usage: tests/install/run.sh [--headers] BUILD_FOLDER
 set -euo pipefail
@@ -22,7 +22,7 @@ build_in() {  # SOURCE BUILD [OPTION...]
 build_in "$work/source" "$work/build"
 # The blocks of C++ of a page, one after the other, built with its CMakeLists.txt.
 block_of() { sed -n '/^```'"$2"'$/,/^```$/p' "docs/$1.md" | grep -v '^```'; }
-for page in write_a_data_set own_model classify_texts; do
+for page in write_a_data_set own_model classify_texts training_programs; do
   mkdir "$work/$page"
   block_of "$page" cpp >"$work/$page/$page.cc"
   block_of "$page" cmake >"$work/$page/CMakeLists.txt"
@@ -52,19 +52,22 @@ for delay in 0.02 0.05 0.1 0.3 1; do
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
 done
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
-# A program with the layer of a training run: what it says, a run, and one more that goes on from its last checkpoint.
-build_in tests/install/training_program "$work/train_rater"
-train_rater() { "$work/train_rater/train_rater" --shards "$work/shards" --out "$work/rater" --threads 2 "$@"; }
-[[ $(train_rater --help) == *"--keep-best-by"* ]] || { echo "train_rater --help is not whole" >&2; exit 1; }
-train_rater --steps 40 --check >"$work/rater.check"
-train_rater --steps 40 --json >"$work/rater.json" 2>"$work/rater.log" || { cat "$work/rater.log" >&2; exit 1; }
-train_rater --steps 40 --resume last --json >"$work/rater_again.json" 2>"$work/rater.log" ||
+# The program of docs/training_programs.md: what it says, a run, and one that goes on in the middle of that, elsewhere.
+train_rater() {  # OUT [OPTION...]
+  "$work/training_programs/build/train_rater" --shards "$work/shards" --out "$work/$1" --threads 2 --steps 40 "${@:2}"
+}
+[[ $(train_rater rater --help) == *"--keep-best-by"* ]] || { echo "train_rater --help is not whole" >&2; exit 1; }
+grep -q "^labels  *float32 \[32, 3\]" <<<"$(train_rater rater --check)" || { echo "train_rater --check: no labels" >&2; exit 1; }
+train_rater rater --json >"$work/rater.json" 2>"$work/rater.log" || { cat "$work/rater.log" >&2; exit 1; }
+train_rater again --resume "$work/rater/checkpoints/checkpoint-00000020" >/dev/null 2>"$work/rater.log" ||
   { cat "$work/rater.log" >&2; exit 1; }
+cmp "$work/rater/model/model.safetensors" "$work/again/model/model.safetensors" ||
+  { echo "train_rater went on with other weights" >&2; exit 1; }
 for name in model/model.safetensors model/config.json checkpoints/checkpoint-00000040/training.json; do
   [ -f "$work/rater/$name" ] || { echo "train_rater left no $name" >&2; exit 1; }
 done
 grep -q '"evaluation_spearman":' "$work/rater.json" || { echo "train_rater: no spearman" >&2; exit 1; }
-echo "a training program of $(wc -l <tests/install/training_program/train_rater.cc) lines trains with the layer of a run"
+echo "the program of docs/training_programs.md, of $(wc -l <"$work/training_programs/training_programs.cc") lines, trains and goes on"
 said=$("$work/classify_texts/build/classify_texts" "$work/texts") || { echo "classify_texts failed" >&2; exit 1; }
 share=$(sed -n 's/^accuracy 0*\.\([0-9]\).*/\1/p' <<<"$said")
 [ "${share:-0}" -ge 8 ] && grep -q " of 300 rows are right$" <<<"$said" || { echo "classify_texts printed '$said'" >&2; exit 1; }

@@ -1,7 +1,7 @@
 #include "millrace/formats/storage/remote/aws_credentials.h"
 
 #include <algorithm>
-#include <thread>
+#include <stop_token>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
         }
       }
       source = "files";
-      std::thread([self = shared_from_this(), done] { self->look(done); }).detach();
+      engine_->run_aside([self = shared_from_this(), done](const std::stop_token& stop) { self->look(done, stop); });
     });
   }
 
@@ -103,7 +103,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
   }
 
   // On a thread of its own, since it waits for files and processes.
-  void look(const Done& done) noexcept {
+  void look(const Done& done, const std::stop_token& stop) noexcept {
     std::vector<std::string> looked_at;
     std::string source = "web identity (AWS_WEB_IDENTITY_TOKEN_FILE)";
     guarded(done, source, [&] {
@@ -120,7 +120,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
         }
       }
       source = "the profile";
-      if (may_be(From::kProfile) && look_at_profile(done, source, looked_at)) return;
+      if (may_be(From::kProfile) && look_at_profile(done, stop, source, looked_at)) return;
       source = "the container";
       if (may_be(From::kContainer) && ask_container(done, source, looked_at)) return;
       source = "instance metadata";
@@ -138,7 +138,8 @@ class Chain : public std::enable_shared_from_this<Chain> {
   }
 
   // False: it has none.
-  bool look_at_profile(const Done& done, std::string& source, std::vector<std::string>& looked_at) {
+  bool look_at_profile(const Done& done, const std::stop_token& stop, std::string& source,
+                       std::vector<std::string>& looked_at) {
     const AwsProfile profile = load_aws_profile(options_.environment, options_.profile);
     source = fmt::format("profile {} in {}", profile.name, profile.files);
     if (!profile.is_there) {
@@ -166,8 +167,8 @@ class Chain : public std::enable_shared_from_this<Chain> {
       // To a shell the end of a line is the end of a command.
       std::string command = profile.credential_process;
       std::ranges::replace(command, '\n', ' ');
-      give(done, From::kProfile, credentials_of_process(run_credential_process(command, options_.process_deadline)),
-           source);
+      give(done, From::kProfile,
+           credentials_of_process(run_credential_process(command, options_.process_deadline, stop)), source);
       return true;
     }
     if (!profile.unsupported.empty()) {

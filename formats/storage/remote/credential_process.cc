@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kMostOutput = 64 << 10;
+constexpr int64_t kMostWait = 100;  // ms, until it looks whether it is to stop
 
 [[noreturn]] void fail(const std::string& what) { throw ErrorException(ErrorCode::kIo, what); }
 
@@ -104,10 +105,11 @@ class Child {
 
 }  // namespace
 
-std::string run_credential_process(const std::string& command, milliseconds deadline) {
+std::string run_credential_process(const std::string& command, milliseconds deadline, const std::stop_token& stop) {
   const Clock::time_point end = Clock::now() + deadline;
   const auto left = [&] { return std::chrono::ceil<milliseconds>(end - Clock::now()); };
   const auto be_in_time = [&] {
+    if (stop.stop_requested()) fail("it was given up");
     if (left() <= milliseconds(0)) fail(fmt::format("it was not done after {} ms", deadline.count()));
   };
   Pipe pipe;
@@ -118,7 +120,7 @@ std::string run_credential_process(const std::string& command, milliseconds dead
   for (;;) {
     be_in_time();
     pollfd readable{.fd = pipe.read_end(), .events = POLLIN};
-    const int ready = ::poll(&readable, 1, static_cast<int>(std::clamp<int64_t>(left().count(), 1, 60'000)));
+    const int ready = ::poll(&readable, 1, static_cast<int>(std::clamp<int64_t>(left().count(), 1, kMostWait)));
     if (ready < 0 && errno != EINTR) fail(fmt::format("its output cannot be read: {}", std::strerror(errno)));
     if (ready <= 0) continue;
     const ssize_t got = ::read(pipe.read_end(), piece.data(), piece.size());

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -76,7 +75,7 @@ class Source final : public std::enable_shared_from_this<Source> {
   void fetch(const Done& done) noexcept {
     guarded(done, [&] {
       if (const auto token = own()) return done({.value = token});
-      std::thread([self = shared_from_this(), done] { self->look(done); }).detach();
+      engine_->run_aside([self = shared_from_this(), done](const std::stop_token&) { self->look(done); });
     });
   }
 

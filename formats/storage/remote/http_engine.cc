@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -276,16 +277,45 @@ bool HttpEngine::is_of_other_process() const { return process_ != ::getpid(); }
 
 HttpEngine::~HttpEngine() {
   if (is_of_other_process()) {
-    // The connections are those of the process that was forked, and the thread is not here.
+    // The connections are those of the process that was forked, and the threads are not here.
+    for (Aside& one : aside_) one.thread.detach();
     thread_.detach();
     loop_->leak();
     return;
   }
+  end_aside();
   if (std::this_thread::get_id() == thread_.get_id()) {
     loop_->stop();
     thread_.detach();  // it ends on its own, with the loop
   } else {
     end_thread();
+  }
+}
+
+void HttpEngine::run_aside(std::function<void(const std::stop_token&)> function) {
+  const std::lock_guard lock(aside_mutex_);
+  if (aside_ended_) throw std::system_error(std::make_error_code(std::errc::operation_canceled));
+  std::erase_if(aside_, [](const Aside& one) { return one.is_done->load(); });
+  auto is_done = std::make_shared<std::atomic<bool>>(false);
+  aside_.reserve(aside_.size() + 1);
+  aside_.push_back(
+      {.is_done = is_done, .thread = std::jthread([is_done, function](const std::stop_token& stop) mutable {
+                             std::exchange(function, nullptr)(stop);
+                             *is_done = true;
+                           })});
+}
+
+void HttpEngine::end_aside() {
+  std::vector<Aside> ending;
+  {
+    const std::lock_guard lock(aside_mutex_);
+    aside_ended_ = true;
+    ending.swap(aside_);
+  }
+  for (Aside& one : ending) {
+    one.thread.request_stop();
+    // The last reference may have gone on it.
+    if (one.thread.get_id() == std::this_thread::get_id()) one.thread.detach();
   }
 }
 
@@ -315,6 +345,7 @@ std::shared_ptr<HttpEngine> HttpEngine::of_process() {
     static const int registered = std::atexit([] {
       const std::shared_ptr<HttpEngine> last = known.lock();
       if (last == nullptr || last->is_of_other_process()) return;
+      last->end_aside();
       if (std::this_thread::get_id() != last->thread_.get_id()) last->end_thread();
     });
     static_cast<void>(registered);

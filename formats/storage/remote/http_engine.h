@@ -1,11 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -75,6 +79,10 @@ class HttpEngine {
   void cancel(uint64_t call);
   /// Calls a function on the engine's thread after some time; or never, where the engine goes before.
   void call_after(std::chrono::nanoseconds time, std::function<void()> function);
+  /// Runs a function on a thread of its own: what waits for files or processes. It is asked to stop when the engine
+  /// ends, and that of the process when it exits; both wait for it. Throws `std::system_error` where no thread can be
+  /// started, or the engine has ended.
+  void run_aside(std::function<void(const std::stop_token&)> function);
   [[nodiscard]] std::chrono::nanoseconds now() const;  ///< of its clock
   [[nodiscard]] std::chrono::system_clock::time_point wall_now() const;
   [[nodiscard]] HttpStatistics statistics() const;  ///< since it was made
@@ -86,11 +94,19 @@ class HttpEngine {
 
  private:
   class Loop;
+  struct Aside {
+    std::shared_ptr<std::atomic<bool>> is_done;
+    std::jthread thread;
+  };
   void end_thread();
+  void end_aside();
 
   const pid_t process_;
   const std::shared_ptr<Loop> loop_;
   std::thread thread_;
+  std::mutex aside_mutex_;
+  std::vector<Aside> aside_;
+  bool aside_ended_ = false;
 };
 
 }  // namespace millrace

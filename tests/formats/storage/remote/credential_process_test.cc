@@ -59,6 +59,18 @@ TEST(CredentialProcess, IsKilledWithItsChildrenAtTheDeadline) {
   EXPECT_TRUE(state.empty() || state.find(") Z ") != std::string::npos) << state;
 }
 
+TEST(CredentialProcess, IsGivenUpWhenItIsAskedTo) {
+  for (const char* const command : {"sleep 1000", "exec >/dev/null; sleep 1000"}) {
+    std::stop_source stop;
+    const std::jthread asks([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      stop.request_stop();
+    });
+    EXPECT_THAT([&] { (void)run_credential_process(command, kLong, stop.get_token()); },
+                testing::ThrowsMessage<ErrorException>(HasSubstr("it was given up")));
+  }
+}
+
 TEST(CredentialProcess, IsKilledWhereItOnlyClosesItsOutput) {
   EXPECT_EQ(refusal("exec >/dev/null; sleep 1000", milliseconds(200)), "it was not done after 200 ms");
 }

@@ -36,10 +36,11 @@ RemoteOptions options() {
 
 class ServedFiles::Puts {
  public:
-  // Whether this is the first time.
-  bool note(const std::string& path) {
+  // Calls `put` the first time that there is such a path; others wait for it.
+  template <typename Put>
+  void once(const std::string& path, const Put& put) {
     const std::lock_guard lock(mutex_);
-    return paths_.insert(path).second;
+    if (paths_.insert(path).second) put();
   }
 
  private:
@@ -55,7 +56,7 @@ void ServedFiles::open(const std::string& path, std::shared_ptr<OpenSink> sink) 
   std::ifstream file(path, std::ios::binary);
   if (!file) return local_.open(path, std::move(sink));
   const std::string name = path.substr(path.find_first_not_of('/'));
-  if (puts_->note(path)) server_.put(name, std::string(std::istreambuf_iterator<char>(file), {}));
+  puts_->once(path, [&] { server_.put(name, std::string(std::istreambuf_iterator<char>(file), {})); });
   remote_.open(server_.url(name), std::move(sink));
 }
 

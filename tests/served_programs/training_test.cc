@@ -1,6 +1,9 @@
-// A training whose shards and tokenizer lie in a bucket, killed and gone on with: the weights of one on local files.
+// Trainings whose shards lie in a bucket, of which one in ten requests fails; one is killed and gone on
+// with: the weights of those on local files.
 #include <csignal>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +12,8 @@
 
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/examples/mlm/small_mlm_run.h"
+#include "tests/examples/quest/quest_table.h"
+#include "tests/examples/text_to_text/small_run.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
@@ -27,14 +32,26 @@ constexpr int kSteps = 1000;
 
 class ServedTraining : public testing::Test {
  protected:
-  ServedTraining() {
-    const ChildResult prepared =
-        test::run_child(test::small_mlm_preparation(folder_.path(), 300, {"--rows-per-group", "50"}));
-    EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
-    for (const auto& [path, content] : test::files_below(folder_.path("shards"))) {
-      server_.put("bucket/set/shards/" + path, content);
+  // Runs it, and puts the files below a local folder on the server.
+  void prepare(const std::vector<std::string>& command, const std::string& folder, const std::string& prefix) {
+    const ChildResult prepared = test::run_child(command);
+    ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
+    for (const auto& [path, content] : test::files_below(folder)) server_.put("bucket/" + prefix + path, content);
+  }
+  // Trains with local files and with those of the bucket, which `command` is given the folder of.
+  void expect_same_weights(const std::function<std::vector<std::string>(const std::string& set)>& command,
+                           const std::string& local_set, const std::string& model) {
+    std::map<std::string, std::string> weights;
+    for (const std::string& set : {local_set, std::string("s3://bucket/set")}) {
+      const std::string out = set == local_set ? "local" : "bucket";
+      const ChildResult trained =
+          test::run_child(test::with_options(command(set), {"--out", folder_.path(out)}), environment());
+      ASSERT_EQ(trained.exit_code, 0) << trained.err;
+      weights[out] = read_file(folder_.path(out + "/" + model + "/model.safetensors"));
     }
-    server_.put("bucket/set/tokenizer.json", test::letter_tokenizer_json());
+    EXPECT_NE(weights["local"], "");
+    EXPECT_TRUE(weights["local"] == weights["bucket"]);
+    EXPECT_GT(server_.requests().size(), 10U) << "one of which failed";
   }
 
   std::vector<std::string> arguments(const std::string& out, const std::string& set) const {
@@ -70,7 +87,17 @@ class ServedTraining : public testing::Test {
   ObjectServer server_{{.fault = &fault_of, .s3 = {{.access_key_id = "AKIDEXAMPLE", .secret_access_key = "secret"}}}};
 };
 
-TEST_F(ServedTraining, EndsWithTheWeightsOfALocalOneHoweverOftenItIsKilled) {
+// Of the masked language model.
+class ServedMlm : public ServedTraining {
+ protected:
+  void SetUp() override {
+    prepare(test::small_mlm_preparation(folder_.path(), 300, {"--rows-per-group", "50"}), folder_.path("shards"),
+            "set/shards/");
+    server_.put("bucket/set/tokenizer.json", test::letter_tokenizer_json());
+  }
+};
+
+TEST_F(ServedMlm, EndsWithTheWeightsOfALocalOneHoweverOftenItIsKilled) {
   const ChildResult local = test::run_child(arguments("local", folder_.path()));
   ASSERT_EQ(local.exit_code, 0) << local.err;
   for (const int step : {100, 400, 700}) {
@@ -89,7 +116,7 @@ TEST_F(ServedTraining, EndsWithTheWeightsOfALocalOneHoweverOftenItIsKilled) {
             read_file(folder_.path("bucket/model/tokenizer.json")));
 }
 
-TEST_F(ServedTraining, SaysWhatASetNeeds) {
+TEST_F(ServedMlm, SaysWhatASetNeeds) {
   const auto error_of = [&](const std::string& set) {
     const ChildResult result = test::run_child(arguments("refused", set), environment());
     EXPECT_EQ(result.exit_code, 1) << set;
@@ -98,6 +125,70 @@ TEST_F(ServedTraining, SaysWhatASetNeeds) {
   EXPECT_EQ(error_of("s3://bucket/none"),
             "train_mlm: io: no shards in s3://bucket/none/shards/train; prepare_tfrecord_shards writes them\n");
   EXPECT_NE(error_of(server_.url("set")).find("s3:// and gs:// have and HTTP has not"), std::string::npos);
+}
+
+TEST_F(ServedTraining, OfQuestionQualityEndsWithTheWeightsOfALocalOne) {
+  const std::string tokenizer = folder_.path("tokenizer.json");
+  test::write_file(tokenizer, test::letter_tokenizer_json());
+  test::write_file(folder_.path("table.csv"), test::quest_csv(16));
+  prepare({test::kPrepareQuest,
+           "--csv",
+           folder_.path("table.csv"),
+           "--out",
+           folder_.path("shards"),
+           "--tokenizer",
+           tokenizer,
+           "--question-targets",
+           "q_.*",
+           "--answer-targets",
+           "a_.*",
+           "--joint-targets",
+           "both_.*",
+           "--folds",
+           "2",
+           "--max-question",
+           "44",
+           "--max-answer",
+           "30",
+           "--max-title",
+           "10"},
+          folder_.path("shards"), "set/");
+  const auto train = [&](const std::string& set) -> std::vector<std::string> {
+    return {test::kTrainQuest,
+            "--shards",
+            set,
+            "--tokenizer",
+            tokenizer,
+            "--fold",
+            "0",
+            "--layers",
+            "1",
+            "--hidden",
+            "16",
+            "--heads",
+            "2",
+            "--global-batch",
+            "8",
+            "--steps",
+            "12",
+            "--warmup-steps",
+            "2",
+            "--learning-rate",
+            "0.01",
+            "--threads",
+            "2"};
+  };
+  expect_same_weights(train, folder_.path("shards"), "fold-0/model");
+}
+
+TEST_F(ServedTraining, OfATextToTextModelEndsWithTheWeightsOfALocalOne) {
+  const test::SmallRun small;
+  for (const auto& [path, content] : test::files_below(small.path("rows"))) server_.put("bucket/set/" + path, content);
+  expect_same_weights(
+      [&](const std::string& set) {
+        return small.training("unused", {"--rows", set});
+      },
+      small.path("rows"), "model");
 }
 
 }  // namespace

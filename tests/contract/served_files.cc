@@ -1,7 +1,6 @@
 #include "tests/contract/served_files.h"
 
 #include <array>
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -11,24 +10,14 @@
 
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/storage/remote/http_engine.h"
+#include "tests/formats/storage/remote/idle_http_clock.h"
 
 namespace millrace::test {
 namespace {
 
-using std::chrono::nanoseconds;
-
-class HastyClock final : public HttpClock {
- public:
-  nanoseconds now() const override { return kTimes * std::chrono::steady_clock::now().time_since_epoch(); }
-  nanoseconds sleep_for(nanoseconds wait) const override { return wait / kTimes; }
-
- private:
-  static constexpr int kTimes = 20;
-};
-
 RemoteOptions options() {
   HttpEngineOptions engine;
-  engine.clock = std::make_shared<HastyClock>();
+  engine.clock = std::make_shared<IdleHttpClock>();
   return {.advice = {.bytes = 4000, .in_flight = 3}, .engine = std::make_shared<HttpEngine>(std::move(engine))};
 }
 
@@ -80,11 +69,9 @@ ServedFiles::Fault drawn_faults(uint64_t seed) {
     const std::lock_guard lock(asked->mutex);
     const std::string bytes = range == request.headers.end() ? "" : range->second;
     if (++asked->ranges[request.path + " " + bytes] > 3) return {};
-    // A stall costs its deadline: few of them.
-    const Kind kind = kKinds[draw(1, kKinds.size())];
-    const bool stalls = kind == Kind::kStallBeforeHead || kind == Kind::kStallInBody;
-    if (stalls && draw(2, 10) != 0) return {};
-    return {.kind = kind, .status = kStatuses[draw(3, kStatuses.size())], .text = "<html>a proxy's page</html>"};
+    return {.kind = kKinds[draw(1, kKinds.size())],
+            .status = kStatuses[draw(2, kStatuses.size())],
+            .text = "<html>a proxy's page</html>"};
   };
 }
 

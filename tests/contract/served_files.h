@@ -11,7 +11,7 @@
 namespace millrace::test {
 
 // Local files through a server of objects and the network: what is opened is put on the server, and read from there.
-// Deadlines and waits pass twenty times as fast as the clock.
+// Deadlines and waits pass when nothing else goes on.
 class ServedFiles final : public Storage {
  public:
   using Fault = std::function<ServedFault(const ServedRequest&)>;

@@ -510,6 +510,7 @@ TEST(Trainer, CutInTwoAndInAnotherFolderItKeepsTheSameBestModels) {
     all.evaluate_every = 3;
     // Neither the first nor the last ones are the best.
     all.keep_best->models.metric = "distance";
+    all.keep_best->models.better = Better::kLower;
     all.keep_best->value = [](const EvaluationReport& report) { return std::abs(report.step - 10.5); };
     return all;
   };
@@ -555,6 +556,7 @@ TrainerOptions best_in_the_middle(const std::string& checkpoints, const std::str
   testing_models::keep_best(options, best, 2);
   options.evaluate_every = 3;
   options.keep_best->models.metric = "distance";
+  options.keep_best->models.better = Better::kLower;
   options.keep_best->value = [](const EvaluationReport& report) { return std::abs(report.step - 10.5); };
   return options;
 }

@@ -338,7 +338,8 @@ TEST(TrainingLoop, RefusesToStopEarlyByAMetricThatNoEvaluationHas) {
     TrainerOptions options = with_metrics();
     options.total_steps = 12;
     ToyTraining toy(options);
-    toy.trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.metric = metric, .patience = 99}));
+    toy.trainer.add_callback(std::make_unique<EarlyStopping>(
+        EarlyStoppingOptions{.metric = metric, .better = Better::kHigher, .patience = 99}));
     RegressionSource source(1000);
     const std::string thrown = thrown_by([&] { toy.trainer.train(source); });
     EXPECT_EQ(toy.trainer.step(), steps);

@@ -11,6 +11,7 @@
 namespace millrace {
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(std::move(options)) {
+  options_.better = better_of(options_.metric, options_.better);
   if (options_.patience >= 0 && options_.least_improvement >= 0) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("patience is {} and least_improvement {}; at least 0 is needed for both",
@@ -25,7 +26,7 @@ void EarlyStopping::evaluation_ends(const EvaluationReport& report) {
   if (report.step <= evaluated_at_ || report.step <= options_.after_step) return;
   evaluated_at_ = report.step;
   const double value = report.value(options_.metric);
-  const double gain = !best_ ? 0 : options_.better == Better::kLower ? *best_ - value : value - *best_;
+  const double gain = !best_ ? 0 : *options_.better == Better::kLower ? *best_ - value : value - *best_;
   if (std::isfinite(value) && (!best_ || gain > options_.least_improvement)) {
     best_ = value;
     without_improvement_ = 0;
@@ -35,7 +36,8 @@ void EarlyStopping::evaluation_ends(const EvaluationReport& report) {
 }
 
 std::string EarlyStopping::state_name() const {
-  return fmt::format("early_stopping({}, {})", options_.metric, options_.better == Better::kLower ? "lower" : "higher");
+  return fmt::format("early_stopping({}, {})", options_.metric,
+                     *options_.better == Better::kLower ? "lower" : "higher");
 }
 
 std::string EarlyStopping::save_state() const {

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <optional>
+
 #include "millrace/trainer/callback.h"
 
 namespace millrace {
 
 struct EarlyStoppingOptions {
-  std::string metric = "loss";     ///< of the evaluations, by its name. Default: loss
-  Better better = Better::kLower;  ///< Default: kLower
-  int64_t patience = 3;            ///< evaluations without an improvement that are put up with. Default: 3
-  double least_improvement = 0;    ///< what counts as one must be more than this. Default: 0
-  int64_t after_step = -1;         ///< evaluations at this step or before do not count. Default: -1, all do
+  std::string metric = "loss";        ///< of the evaluations, by its name. Default: loss
+  std::optional<Better> better = {};  ///< Default: none, see `better_of`
+  int64_t patience = 3;               ///< evaluations without an improvement that are put up with. Default: 3
+  double least_improvement = 0;       ///< what counts as one must be more than this. Default: 0
+  int64_t after_step = -1;            ///< evaluations at this step or before do not count. Default: -1, all do
 };
 
 /// Ends a training when its evaluations have stopped getting better: after more than `patience` of them in a row that
@@ -17,7 +19,7 @@ struct EarlyStoppingOptions {
 /// holds the best value and the count. `TrainerOptions::keep_best` keeps the model of the best one.
 class EarlyStopping final : public Callback {
  public:
-  /// Throws `kInvalidArgument` for a negative patience or improvement.
+  /// Throws `kInvalidArgument` for a negative patience or improvement, and as `better_of`.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
   /// Throws `kInvalidArgument` where evaluations have no such metric.

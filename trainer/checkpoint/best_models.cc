@@ -62,7 +62,7 @@ nlohmann::json read_versioned(const std::string& file) {
 void write_evaluation(const std::string& directory, const BestModel& model, const BestModels::Options& options) {
   const nlohmann::ordered_json json = {{"version", kVersion},
                                        {"metric", options.metric},
-                                       {"better", to_string(options.better)},
+                                       {"better", to_string(*options.better)},
                                        {"step", model.step},
                                        {"value", model.value}};
   write_atomically((fs::path(directory) / kEvaluationFile).string(), json.dump(1) + "\n");
@@ -121,6 +121,12 @@ std::vector<BestModel> best_models_in(const std::string& folder) {
   return models;
 }
 
+Better better_of(const std::string& metric, std::optional<Better> said) {
+  if (said) return *said;
+  if (metric == "loss") return Better::kLower;
+  refuse(fmt::format("say of '{}' whether the higher value is the better one or the lower", metric));
+}
+
 BestModels::BestModels(std::string folder, Options options, std::string training)
     : folder_(std::move(folder)), options_(std::move(options)), training_(std::move(training)) {
   if (folder_.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "the best models need a folder");
@@ -129,6 +135,7 @@ BestModels::BestModels(std::string folder, Options options, std::string training
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("keep is {}; at least 1 of the best models is needed", options_.keep));
   }
+  options_.better = better_of(options_.metric, options_.better);
 }
 
 std::vector<std::string> BestModels::directories() const { return numbered_directories(folder_, kPrefix); }
@@ -182,7 +189,7 @@ bool BestModels::offer(int64_t step, double value, const Write& write) {
   std::erase_if(models, [&](const BestModel& model) { return model.step == step; });
   BestModel model{.step = step, .value = value, .path = (fs::path(folder_) / name_of(step)).string()};
   const auto place =
-      std::ranges::find_if(models, [&](const BestModel& other) { return is_better(model, other, options_.better); });
+      std::ranges::find_if(models, [&](const BestModel& other) { return is_better(model, other, *options_.better); });
   if (place - models.begin() >= options_.keep) return false;
   AtomicDirectory directory(model.path);
   write(directory.temporary_path());
@@ -208,7 +215,7 @@ void BestModels::save_into(const std::string& checkpoint) {
   }
   const nlohmann::ordered_json json = {{"version", kVersion},
                                        {"metric", options_.metric},
-                                       {"better", to_string(options_.better)},
+                                       {"better", to_string(*options_.better)},
                                        {"models", std::move(models)}};
   write_atomically((fs::path(checkpoint) / kListFile).string(), json.dump(1) + "\n");
 }
@@ -243,7 +250,7 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
     const nlohmann::json json = read_versioned(file);
     const std::string there =
         fmt::format("{}, {} is better", json.at("metric").get<std::string>(), json.at("better").get<std::string>());
-    const std::string here = fmt::format("{}, {} is better", options_.metric, to_string(options_.better));
+    const std::string here = fmt::format("{}, {} is better", options_.metric, to_string(*options_.better));
     if (there != here) refuse(fmt::format("the best models in {} are by {}, here by {}", checkpoint, there, here));
     for (const nlohmann::json& model : json.at("models")) {
       const auto step = model.at("step").get<int64_t>();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ enum class Better {
   kHigher,  ///< an accuracy
 };
 
+/// What is said, and for a `loss` that nothing is said of, kLower. Throws `kInvalidArgument` for another metric: the
+/// wrong guess would keep the worst models.
+Better better_of(const std::string& metric, std::optional<Better> said);
+
 /// The n best models of a training by one metric: a folder with a directory for each, `step-00000120` for the model
 /// after 120 steps.
 ///
@@ -46,9 +51,9 @@ enum class Better {
 class BestModels {
  public:
   struct Options {
-    int keep = 1;                    ///< Default: 1
-    std::string metric = "loss";     ///< what the values are of. Default: loss
-    Better better = Better::kLower;  ///< Default: kLower
+    int keep = 1;                       ///< Default: 1
+    std::string metric = "loss";        ///< what the values are of. Default: loss
+    std::optional<Better> better = {};  ///< Default: none, see `better_of`
     /// Models of another training in the folder are removed when the first one is kept. Default: false, they are
     /// refused
     bool replace_others = false;
@@ -56,8 +61,8 @@ class BestModels {
   /// Writes a model into the directory that it is given.
   using Write = std::function<void(const std::string& directory)>;
 
-  /// Throws `kInvalidArgument` for an empty path or metric, or fewer than 1 to keep. The folder is made by the first
-  /// `offer`. `training`: the id of the training whose models these are.
+  /// Throws `kInvalidArgument` for an empty path or metric, fewer than 1 to keep, and as `better_of`. The folder is
+  /// made by the first `offer`. `training`: the id of the training whose models these are.
   BestModels(std::string folder, Options options, std::string training);
 
   /// Throws `kInvalidArgument` naming the folder when it holds models of another training, or of none that is known:

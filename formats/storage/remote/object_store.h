@@ -65,7 +65,7 @@ class ObjectStore {
 struct ListRequest {
   std::string bucket = {};
   std::string prefix = {};  ///< of keys
-  /// Keys with a `/` behind the prefix are folders, up to it. Default: false
+  /// Keys with a `/` after the prefix are folders, up to it. Default: false
   bool by_folder = false;
   std::string page = {};  ///< what the page before named as the next one; empty: the first
   int most = 1000;        ///< keys and folders of a page

@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-/// `s3://BUCKET/KEY`. The key is everything behind the slash after the bucket, byte by byte: nothing of it is decoded,
-/// and `?`, `#`, `%`, `//` and `..` are parts of keys as all other bytes are.
+/// `s3://BUCKET/KEY`. The key is everything after the slash that ends the bucket, byte by byte: nothing of it is
+/// decoded, and `?`, `#`, `%`, `//` and `..` are parts of keys as all other bytes are.
 struct ObjectUrl {
   std::string scheme = {};  ///< `s3`
   std::string bucket = {};
@@ -34,7 +34,7 @@ struct HttpUrl {
   std::string host = {};        ///< `example.org`
   std::string host_field = {};  ///< what a `Host` field says of it: `example.org:8443`, without a scheme's own port
   std::string path = {};        ///< `/a/b`; empty where it is
-  std::string query = {};       ///< behind the `?`
+  std::string query = {};       ///< after the `?`
 };
 
 /// Throws `kInvalidArgument` where it is no such URL, or names a user.

@@ -40,7 +40,8 @@ TEST(EarlyStopping, EndsAfterMoreEvaluationsWithoutAnImprovementThanItsPatience)
 
 TEST(EarlyStopping, RefusesWhatCannotWorkAndAMetricThatIsNotThere) {
   EXPECT_THAT(thrown_by([] { EarlyStopping({.patience = -1}); }), HasSubstr("patience is -1"));
-  EXPECT_THAT(thrown_by([] { (void)enough_after({.metric = "auc"}, {1}); }), HasSubstr("there are: loss, accuracy"));
+  EXPECT_THAT(thrown_by([] { (void)enough_after({.metric = "auc", .better = Better::kHigher}, {1}); }),
+              HasSubstr("there are: loss, accuracy"));
   EarlyStopping stopping({.metric = "accuracy", .better = Better::kHigher});
   EXPECT_EQ(stopping.state_name(), "early_stopping(accuracy, higher)");
   EXPECT_EQ(EarlyStopping().state_name(), "early_stopping(loss, lower)");
@@ -92,6 +93,11 @@ TEST(EarlyStopping, EndsATrainingAlsoOneThatGoesOnFromACheckpoint) {
   RegressionSource second_source(1000, 6);
   EXPECT_EQ(second.trainer.train(second_source).step, 10);
   EXPECT_EQ(second.weights(), straight.weights());
+}
+
+TEST(EarlyStopping, IsToldOfAnotherMetricThanTheLossWhatIsBetter) {
+  EXPECT_EQ(thrown_by([] { EarlyStopping({.metric = "accuracy"}); }),
+            "invalid_argument: say of 'accuracy' whether the higher value is the better one or the lower");
 }
 
 TEST(EarlyStopping, TwoOfOneTrainingKeepTheirOwnStates) {

@@ -380,6 +380,8 @@ TEST_F(BestModelsTest, RefusesOptionsThatCannotWork) {
             "invalid_argument: keep is 0; at least 1 of the best models is needed");
   EXPECT_EQ(thrown_by([] { BestModels("x", {.metric = ""}, kTraining); }),
             "invalid_argument: the best models need a metric");
+  EXPECT_EQ(thrown_by([] { BestModels("x", {.metric = "accuracy"}, kTraining); }),
+            "invalid_argument: say of 'accuracy' whether the higher value is the better one or the lower");
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ void Trainer::offer_model(const EvaluationReport& report) {
   const KeepBest& keep = *options_.keep_best;
   const double value = keep.value ? keep.value(report) : report.value(keep.models.metric);
   const bool kept = best_->offer(report.step, value, [&](const std::string& directory) {
-    if (checkpoints_ && last_checkpoint_.empty()) checkpoints_->begin(training_id_);
+    if (checkpoints_) checkpoints_->begin(training_id_);
     if (keep.write) {
       keep.write(directory, weights());
     } else {

@@ -594,14 +594,31 @@ TEST(Trainer, RefusesAtItsStartAFolderWithTheBestModelsOfAnotherTraining) {
   }
 }
 
+// Fails after so many batches, which leaves no checkpoint, as a kill.
+class FailingSource final : public BatchSource {
+ public:
+  explicit FailingSource(int batches) : left_(batches) {}
+  std::optional<GlobalBatch> next() override {
+    if (left_-- == 0) throw ErrorException(ErrorCode::kIo, "killed");
+    return source_.next();
+  }
+
+ private:
+  int left_;
+  RegressionSource source_{1000};
+};
+
 // As a kill leaves it between the first evaluation and the first checkpoint.
 TEST(Trainer, BeginsAnewOverTheBestModelsOfARunThatWasKilledBeforeItsFirstCheckpoint) {
   const TemporaryFolder folder;
   const std::string best = folder.path("best");
   const TrainerOptions options = best_in_the_middle(folder.path("checkpoints"), best, 1);
-  ToyTraining killed(options);
-  std::filesystem::remove_all(train_until(killed, 4));
-  ASSERT_EQ(best_models_in(best).size(), 1U);
+  {
+    ToyTraining killed(options);
+    FailingSource source(4);
+    EXPECT_EQ(thrown_by([&] { killed.trainer.train(source); }), "io: killed");
+  }
+  EXPECT_EQ(newest_checkpoint(options.checkpoint_folder), std::nullopt);
   for (const bool resumes : {false, true}) {
     TrainerOptions elsewhere = options;
     if (resumes) elsewhere.checkpoint_folder = folder.path("elsewhere");
@@ -616,12 +633,12 @@ TEST(Trainer, BeginsAnewOverTheBestModelsOfARunThatWasKilledBeforeItsFirstCheckp
     RegressionSource none(1000);
     stopped.trainer.train(none, [] { return true; });
     EXPECT_EQ(best_models_in(best).size(), 1U) << "there is nothing better yet";
-    std::filesystem::remove_all(folder.path("checkpoints/checkpoint-00000000"));
   }
 
   ToyTraining again(options);
-  EXPECT_EQ(again.trainer.resume_newest(), std::nullopt);
+  EXPECT_EQ(again.trainer.resume_newest(), folder.path("checkpoints/checkpoint-00000000"));
   const std::string checkpoint = train_until(again, 10);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("checkpoints/training.id"))) << "the checkpoint has it";
   ASSERT_EQ(best_models_in(best).size(), 2U);
   EXPECT_EQ(trainings_in(best), trainings_in(checkpoint)) << "the killed run's are gone";
 

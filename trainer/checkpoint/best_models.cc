@@ -170,11 +170,11 @@ void BestModels::settle() {
     }
     settled_ = true;
   }
-  if (!models_.empty()) remove_unlisted();
+  if (!models_.empty() || options_.replace_others) remove_unlisted();
   std::erase_if(models_, [](const BestModel& model) { return !fs::exists(model.path); });
 }
 
-// Not while the list is empty: what is there may be all that is left of a training.
+// Not while the list is empty, unless that is asked for: what is there may be all that is left of a training.
 void BestModels::remove_unlisted() {
   if (std::exchange(removed_unlisted_, true)) return;
   for (const std::string& path : directories()) {

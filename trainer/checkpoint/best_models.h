@@ -54,8 +54,8 @@ class BestModels {
     int keep = 1;                       ///< Default: 1
     std::string metric = "loss";        ///< what the values are of. Default: loss
     std::optional<Better> better = {};  ///< Default: none, see `better_of`
-    /// Models of another training in the folder are removed when the first one is kept. Default: false, they are
-    /// refused
+    /// Models of another training in the folder are removed by the first `offer` or `save_into`. Default: false, they
+    /// are refused
     bool replace_others = false;
   };
   /// Writes a model into the directory that it is given.

@@ -270,6 +270,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   if (source) write_atomically((temporary / kSourceFile).string(), source->serialize());
   if (options_.more_files) options_.more_files(directory.temporary_path());
   directory.commit();
+  remove_training_id(folder_);
   const std::vector<std::string> all = paths();
   const auto saved = std::find(all.begin(), all.end(), path) - all.begin();
   for (ptrdiff_t i = 0; i + options_.keep_last <= saved; ++i) remove_directory(all[static_cast<size_t>(i)]);
@@ -292,6 +293,7 @@ void CheckpointFolder::check_folder(const std::string& training, bool resumed) c
 }
 
 void CheckpointFolder::begin(const std::string& training) const {
+  if (!paths().empty()) return;
   make_folder(folder_);
   if (read_training_id(folder_) != training) write_training_id(folder_, training);
 }

@@ -80,8 +80,9 @@ class CheckpointFolder {
   /// for one that starts from nothing (`resumed` false) also where it holds such as have no id, of earlier versions:
   /// `newest_checkpoint` could not tell them from this training's.
   void check_folder(const std::string& training, bool resumed) const;
-  /// Writes the id of the training into the folder (`training.id`), which is made: until its first checkpoint nothing
-  /// else says that the best models which it keeps are its own. Throws `kIo` naming the file.
+  /// Before a model is kept: writes the id of the training into the folder (`training.id`), which is made, unless there
+  /// are checkpoints, which have it. Until the first save nothing else says whose the models are; that removes the
+  /// file. Throws `kIo` naming it.
   void begin(const std::string& training) const;
 
  private:

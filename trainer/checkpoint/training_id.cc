@@ -37,6 +37,11 @@ void write_training_id(const std::string& directory, const std::string& id) {
   write_atomically(file_in(directory), id + "\n");
 }
 
+void remove_training_id(const std::string& directory) noexcept {
+  std::error_code there_is_none;
+  std::filesystem::remove(file_in(directory), there_is_none);
+}
+
 std::optional<std::string> read_training_id(const std::string& directory) {
   const std::string file = file_in(directory);
   if (!std::filesystem::exists(file)) return std::nullopt;

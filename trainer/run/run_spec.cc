@@ -104,16 +104,6 @@ void look_at_batches(const RunOptions& options, const RunParts& parts, RunSpec& 
   memory.pipeline_budget = statistics.memory_budget;
 }
 
-// As Distributor divides them.
-std::vector<int64_t> divided(int64_t rows, int replicas) {
-  std::vector<int64_t> parts;
-  parts.reserve(static_cast<size_t>(replicas));
-  for (int replica = 0; replica < replicas; ++replica) {
-    parts.push_back(rows / replicas + (replica < rows % replicas ? 1 : 0));
-  }
-  return parts;
-}
-
 void add_epoch(const RunOptions& options, const RunData& data, RunSpec& spec) {
   if (data.batches_per_epoch == 0) return;
   spec.batches_per_epoch = data.batches_per_epoch;
@@ -123,7 +113,7 @@ void add_epoch(const RunOptions& options, const RunData& data, RunSpec& spec) {
   const int64_t more = data.rows_per_epoch - data.batches_per_epoch * options.global_batch;
   spec.dropped_rows = std::max<int64_t>(0, more);
   spec.short_batch = more < 0 ? options.global_batch + more : 0;
-  if (more < 0) spec.rows_per_replica_of_short_batch = divided(*spec.short_batch, options.replicas);
+  if (more < 0) spec.rows_per_replica_of_short_batch = Distributor(options.replicas).sizes(*spec.short_batch);
 }
 
 // As AllReduce keeps them, and one more for the sum over several batches.
@@ -179,7 +169,7 @@ void look_at_checkpoint(const RunOptions& options, const std::optional<RunParts>
 }  // namespace
 
 RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make) {
-  RunSpec spec{.rows_per_replica = divided(options.global_batch, options.replicas)};
+  RunSpec spec{.rows_per_replica = Distributor(options.replicas).sizes(options.global_batch)};
   std::optional<RunParts> parts;
   try {
     parts.emplace(make());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "millrace/trainer/batch_view.h"
@@ -15,6 +16,8 @@ class Distributor {
   /// Throws `kInvalidArgument` for fewer than 1 replica.
   explicit Distributor(int num_replicas);
   [[nodiscard]] std::vector<BatchView> split(const BatchView& batch) const;
+  /// The rows of each of these views, of a batch of `rows`.
+  [[nodiscard]] std::vector<int64_t> sizes(int64_t rows) const;
 
  private:
   int num_replicas_;

@@ -130,7 +130,11 @@ for side in ours theirs; do
 done
 same "shards of prepare_tfrecord_shards" diff -rq "$work/shards-ours" "$work/shards-theirs"
 for side in ours theirs; do
-  "${builds[$side]}/examples/mlm/train_mlm" --shards "$work/shards-ours" --tokenizer "$work/data/tokenizer.json" \
+  train_mlm=${builds[$side]}/examples/mlm/train_mlm
+  # Builds of before this option began with 0.02, whatever the width.
+  start=()
+  [[ $("$train_mlm" --help) != *--initializer-range* ]] || start=(--initializer-range 0.02)
+  "$train_mlm" "${start[@]}" --shards "$work/shards-ours" --tokenizer "$work/data/tokenizer.json" \
     --out "$work/run-$side" --max-length 32 --layers 2 --hidden 32 --heads 2 --global-batch 16 --steps 50 \
     --learning-rate 1e-3 --warmup-steps 5 --shuffle 500 >/dev/null 2>&1 || true
 done

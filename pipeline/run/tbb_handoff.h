@@ -28,6 +28,18 @@ inline void handoff_acquire([[maybe_unused]] const void* address) {
 #endif
 }
 
+/// A body, or a part of one, from its acquire to its release, also when it throws.
+class HandoffScope {
+ public:
+  explicit HandoffScope(const void* address) : address_(address) { handoff_acquire(address); }
+  ~HandoffScope() { handoff_release(address_); }
+  HandoffScope(const HandoffScope&) = delete;
+  HandoffScope& operator=(const HandoffScope&) = delete;
+
+ private:
+  const void* address_;
+};
+
 /// A function that oneTBB copies into its own memory and calls on other threads. The copy, each call and the reuse of
 /// the memory are hand-offs too: the function's own captures are read before its body could acquire anything.
 template <typename Function>
@@ -40,16 +52,11 @@ class TbbHandoff {
 
   template <typename... Arguments>
   auto operator()(Arguments... arguments) const {
-    handoff_acquire(this);
-    const ReleaseAtEnd release{this};
+    const HandoffScope scope(this);
     return function_(arguments...);
   }
 
  private:
-  struct ReleaseAtEnd {
-    const TbbHandoff* self;
-    ~ReleaseAtEnd() { handoff_release(self); }
-  };
   Function function_;
 };
 

@@ -24,41 +24,46 @@ bool work_in_order(int threads, size_t slots, const std::function<bool()>& stop,
   std::vector<char> slot_handoff(slots);
   const char write_handoff = 0;
   const auto read = [&](tbb::flow_control& control) -> size_t {
-    handoff_acquire(&num_read);
+    const HandoffScope reading(&num_read);
     const size_t slot = num_read++ % slots;
-    handoff_acquire(&slot_handoff[slot]);
+    const HandoffScope of_slot(&slot_handoff[slot]);
     const auto must_stop = [&] { return stop && stop(); };
     if (must_stop() || !functions.read(slot)) {
       // What waits for more to read ends when it is to stop, too.
       stopped = must_stop();
       control.stop();
     }
-    handoff_release(&slot_handoff[slot]);
-    handoff_release(&num_read);
     return slot;
   };
   const auto work = [&](size_t slot) {
-    handoff_acquire(&slot_handoff[slot]);
+    const HandoffScope of_slot(&slot_handoff[slot]);
     functions.work(slot);
-    handoff_release(&slot_handoff[slot]);
     return slot;
   };
   const auto write = [&](size_t slot) {
-    handoff_acquire(&write_handoff);
-    handoff_acquire(&slot_handoff[slot]);
+    const HandoffScope writing(&write_handoff);
+    const HandoffScope of_slot(&slot_handoff[slot]);
     functions.write(slot);
-    handoff_release(&slot_handoff[slot]);
-    handoff_release(&write_handoff);
+  };
+  // Also after an error of a function, which other items may have been in work beside.
+  const auto acquire_all = [&] {
+    handoff_acquire(&num_read);
+    handoff_acquire(&write_handoff);
+    for (const char& slot : slot_handoff) handoff_acquire(&slot);
   };
   tbb::task_arena arena(threads);
   initialize(arena);
-  arena.execute([&] {
-    tbb::parallel_pipeline(slots, tbb::make_filter<void, size_t>(filter_mode::serial_in_order, read) &
-                                      tbb::make_filter<size_t, size_t>(filter_mode::parallel, work) &
-                                      tbb::make_filter<size_t, void>(filter_mode::serial_in_order, write));
-  });
-  handoff_acquire(&num_read);
-  handoff_acquire(&write_handoff);
+  try {
+    arena.execute([&] {
+      tbb::parallel_pipeline(slots, tbb::make_filter<void, size_t>(filter_mode::serial_in_order, read) &
+                                        tbb::make_filter<size_t, size_t>(filter_mode::parallel, work) &
+                                        tbb::make_filter<size_t, void>(filter_mode::serial_in_order, write));
+    });
+  } catch (...) {
+    acquire_all();
+    throw;
+  }
+  acquire_all();
   return !stopped;
 }
 

@@ -57,7 +57,7 @@ train_rater() {  # OUT [OPTION...]
   "$work/training_programs/build/train_rater" --shards "$work/shards" --out "$work/$1" --threads 2 --steps 40 "${@:2}"
 }
 [[ $(train_rater rater --help) == *"--keep-best-by"* ]] || { echo "train_rater --help is not whole" >&2; exit 1; }
-grep -q "^labels  *float32 \[32, 3\]" <<<"$(train_rater rater --check)" || { echo "train_rater --check: no labels" >&2; exit 1; }
+[[ $(train_rater rater --check) == *"labels float32 [32,3]"* ]] || { echo "train_rater --check: no labels" >&2; exit 1; }
 train_rater rater --json >"$work/rater.json" 2>"$work/rater.log" || { cat "$work/rater.log" >&2; exit 1; }
 train_rater again --resume "$work/rater/checkpoints/checkpoint-00000020" >/dev/null 2>"$work/rater.log" ||
   { cat "$work/rater.log" >&2; exit 1; }

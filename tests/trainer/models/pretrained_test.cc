@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/error.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/models/roberta_pretrained.h"

@@ -13,6 +13,7 @@
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/examples/quest/quest_table.h"
+#include "tests/examples/quest/small_quest_run.h"
 #include "tests/examples/text_to_text/small_run.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/support/child_process.h"
@@ -131,52 +132,10 @@ TEST_F(ServedTraining, OfQuestionQualityEndsWithTheWeightsOfALocalOne) {
   const std::string tokenizer = folder_.path("tokenizer.json");
   test::write_file(tokenizer, test::letter_tokenizer_json());
   test::write_file(folder_.path("table.csv"), test::quest_csv(16));
-  prepare({test::kPrepareQuest,
-           "--csv",
-           folder_.path("table.csv"),
-           "--out",
-           folder_.path("shards"),
-           "--tokenizer",
-           tokenizer,
-           "--question-targets",
-           "q_.*",
-           "--answer-targets",
-           "a_.*",
-           "--joint-targets",
-           "both_.*",
-           "--folds",
-           "2",
-           "--max-question",
-           "44",
-           "--max-answer",
-           "30",
-           "--max-title",
-           "10"},
+  prepare(test::small_quest_preparation(folder_.path("table.csv"), tokenizer, folder_.path("shards")),
           folder_.path("shards"), "set/");
-  const auto train = [&](const std::string& set) -> std::vector<std::string> {
-    return {test::kTrainQuest,
-            "--shards",
-            set,
-            "--tokenizer",
-            tokenizer,
-            "--fold",
-            "0",
-            "--layers",
-            "1",
-            "--hidden",
-            "16",
-            "--heads",
-            "2",
-            "--global-batch",
-            "8",
-            "--steps",
-            "12",
-            "--warmup-steps",
-            "2",
-            "--learning-rate",
-            "0.01",
-            "--threads",
-            "2"};
+  const auto train = [&](const std::string& set) {
+    return test::with_options(test::small_quest_training(set, tokenizer, "unused"), {"--fold", "0"});
   };
   expect_same_weights(train, folder_.path("shards"), "fold-0/model");
 }

@@ -21,6 +21,7 @@
 #include "millrace/trainer/run/cross_validation.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/examples/quest/quest_table.h"
+#include "tests/examples/quest/small_quest_run.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
@@ -71,62 +72,10 @@ class Quest : public testing::Test {
   static std::string path(const std::string& name) { return data_->path(name); }
 
   static Command prepare(const std::string& out, const Command& more = {}) {
-    return Command{test::kPrepareQuest,
-                   "--csv",
-                   path("table.csv"),
-                   "--tokenizer",
-                   path("tokenizer.json"),
-                   "--out",
-                   path(out),
-                   "--question-targets",
-                   "q_.*",
-                   "--answer-targets",
-                   "a_.*",
-                   "--joint-targets",
-                   "both_.*",
-                   "--folds",
-                   "2",
-                   "--max-question",
-                   "44",
-                   "--max-answer",
-                   "30",
-                   "--max-title",
-                   "10",
-                   "--threads",
-                   "2"} +
-           more;
+    return test::small_quest_preparation(path("table.csv"), path("tokenizer.json"), path(out)) + more;
   }
   static Command train(const std::string& out, const Command& more = {}) {
-    return Command{test::kTrainQuest,
-                   "--out",
-                   path(out),
-                   "--shards",
-                   path("shards"),
-                   "--tokenizer",
-                   path("tokenizer.json"),
-                   "--layers",
-                   "1",
-                   "--hidden",
-                   "16",
-                   "--heads",
-                   "2",
-                   "--global-batch",
-                   "8",
-                   "--steps",
-                   "12",
-                   "--warmup-steps",
-                   "2",
-                   "--evaluate-every",
-                   "6",
-                   "--report-every",
-                   "1",
-                   "--checkpoint-every",
-                   "4",
-                   "--learning-rate",
-                   "0.01",
-                   "--threads",
-                   "2"} +
-           more;
+    return test::small_quest_training(path("shards"), path("tokenizer.json"), path(out)) + more;
   }
   // Only figures of the validation rows.
   static Command measure(const std::string& models, const Command& more = {}) {

@@ -2,6 +2,7 @@
 // the time goes.
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <thread>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "examples/quest/quest_set.h"
 
+#include <filesystem>
 #include <map>
 #include <set>
 

@@ -30,6 +30,7 @@ using test::ServedFault;
 using test::ServedRequest;
 
 constexpr int kSteps = 1000;
+constexpr size_t kFirstFailing = 3;  // of the requests, from 0
 
 class ServedTraining : public testing::Test {
  protected:
@@ -52,7 +53,7 @@ class ServedTraining : public testing::Test {
     }
     EXPECT_NE(weights["local"], "");
     EXPECT_TRUE(weights["local"] == weights["bucket"]);
-    EXPECT_GT(server_.requests().size(), 10U) << "one of which failed";
+    EXPECT_GT(server_.requests().size(), kFirstFailing) << "else none has failed";
   }
 
   std::vector<std::string> arguments(const std::string& out, const std::string& set) const {
@@ -79,8 +80,8 @@ class ServedTraining : public testing::Test {
 
   // One request in ten fails.
   static ServedFault fault_of(const ServedRequest& request) {
-    if (request.number % 10 != 3) return {};
-    return {.kind = request.number % 20 == 3 ? ServedFault::Kind::kResetInBody : ServedFault::Kind::kStatus,
+    if (request.number % 10 != kFirstFailing) return {};
+    return {.kind = request.number % 20 == kFirstFailing ? ServedFault::Kind::kResetInBody : ServedFault::Kind::kStatus,
             .status = 503};
   }
 

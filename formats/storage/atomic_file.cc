@@ -110,7 +110,7 @@ std::string_view written_name(std::string_view temporary) {
   return temporary;
 }
 
-AtomicFile::AtomicFile(std::string path) : OutputFile(std::move(path)) {
+AtomicFile::AtomicFile(std::string path) : LocalOutputFile(std::move(path)) {
   static Leftovers leftovers;
   static std::atomic<int> counter{0};  // two files of one process may be written to the same name
   leftovers.remove_those_of(path_);

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/formats/storage/output_file.h"
+#include "millrace/formats/storage/local_output_file.h"
 
 namespace millrace {
 
@@ -17,7 +17,7 @@ namespace millrace {
 ///     AtomicFile file("model/config.json");
 ///     file.write(text);
 ///     file.commit();
-class AtomicFile final : public OutputFile {
+class AtomicFile final : public LocalOutputFile {
  public:
   explicit AtomicFile(std::string path);
   /// Removes what was written, unless it was committed.

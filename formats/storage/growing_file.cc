@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-GrowingFile::GrowingFile(std::string path, GrowingFrom from) : OutputFile(std::move(path)) {
+GrowingFile::GrowingFile(std::string path, GrowingFrom from) : LocalOutputFile(std::move(path)) {
   const int start = from == GrowingFrom::kEmpty ? O_TRUNC : O_APPEND;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | start, 0666);
   if (descriptor_ < 0) fail(from == GrowingFrom::kEmpty ? "cannot create the file" : "cannot open the file");

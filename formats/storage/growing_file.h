@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "millrace/formats/storage/output_file.h"
+#include "millrace/formats/storage/local_output_file.h"
 
 namespace millrace {
 
@@ -13,7 +13,7 @@ enum class GrowingFrom {
 };
 
 /// A file that has its name from the start, for logs that are read while they grow.
-class GrowingFile final : public OutputFile {
+class GrowingFile final : public LocalOutputFile {
  public:
   explicit GrowingFile(std::string path, GrowingFrom from = GrowingFrom::kEmpty);
   /// Keeps what was written.

@@ -1,4 +1,4 @@
-#include "millrace/formats/storage/output_file.h"
+#include "millrace/formats/storage/local_output_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-void OutputFile::fail(std::string_view what) {
+void LocalOutputFile::fail(std::string_view what) {
   const int number = errno;
   discard();
   throw ErrorException(
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path_});
 }
 
-void OutputFile::write(std::string_view bytes) {
+void LocalOutputFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0) {

@@ -19,6 +19,7 @@
 #include "millrace/formats/base64.h"
 #include "millrace/formats/text/lower_case.h"
 #include "tests/formats/storage/remote/accepting_thread.h"
+#include "tests/formats/storage/remote/google_uploads.h"
 
 namespace millrace::test {
 namespace {
@@ -86,27 +87,12 @@ bool verifies(const std::string& text, const std::string& signature, const std::
   return EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(text), text.size()) == 1;
 }
 
-struct Answer {
-  int status = 200;
-  std::map<std::string, std::string> headers = {};
-  std::string body = {};
-};
-
-Answer api_error(int status, const std::string& reason, const std::string& message) {
-  const Json error{{"code", status},
-                   {"message", message},
-                   {"errors", Json::array({{{"domain", "global"}, {"reason", reason}, {"message", message}}})}};
-  return {.status = status, .body = Json{{"error", error}}.dump()};
-}
+using Answer = GoogleAnswer;
+using Object = GoogleObject;
 
 Answer oauth_error(const std::string& error, const std::string& description) {
   return {.status = 400, .body = Json{{"error", error}, {"error_description", description}}.dump()};
 }
-
-struct Object {
-  std::string content;
-  std::string generation;
-};
 
 }  // namespace
 
@@ -131,8 +117,18 @@ class GoogleServer::Server {
   std::string put(const std::string& bucket, const std::string& key, std::string content) {
     const std::lock_guard lock(mutex_);
     std::string generation = fmt::format("{}", 1'700'000'000'000'000 + ++num_puts_);
-    buckets_[bucket][key] = {.content = std::move(content), .generation = generation};
+    buckets_[bucket][key] = {.content = std::move(content), .generation = generation, .metadata = ""};
     return generation;
+  }
+  std::optional<std::string> content(const std::string& bucket, const std::string& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = buckets_.find(bucket);
+    if (found == buckets_.end() || !found->second.contains(key)) return std::nullopt;
+    return found->second.at(key).content;
+  }
+  size_t num_sessions() const {
+    const std::lock_guard lock(mutex_);
+    return uploads_.num_sessions();
   }
   std::vector<GoogleRequest> requests() const {
     const std::lock_guard lock(mutex_);
@@ -153,20 +149,29 @@ class GoogleServer::Server {
     return options_.fault ? options_.fault(request) : GoogleFault();
   }
 
-  Answer answer(const GoogleRequest& request) {
+  GoogleUploadFault upload_fault(const GoogleRequest& request) const {
+    return options_.upload_fault ? options_.upload_fault(request) : GoogleUploadFault::kNone;
+  }
+
+  Answer answer(const GoogleRequest& request, const GoogleFault& fault) {
     const std::lock_guard lock(mutex_);
     const size_t question = std::min(request.target.find('?'), request.target.size());
     const std::string path = request.target.substr(0, question);
     auto query = parse_form(std::string_view(request.target).substr(std::min(question + 1, request.target.size())));
     if (path == "/token") return token(request);
     if (path == "/computeMetadata/v1/instance/service-accounts/default/token") return metadata(request);
-    constexpr std::string_view kBuckets = "/storage/v1/b/";
-    if (!path.starts_with(kBuckets)) return {.status = 404, .body = "Not Found"};
-    const size_t end = path.find("/o", kBuckets.size());
-    const std::string bucket = percent_decode(path.substr(kBuckets.size(), end - kBuckets.size()));
+    const bool is_upload = path.starts_with("/upload/");
+    const std::string_view buckets = is_upload ? "/upload/storage/v1/b/" : "/storage/v1/b/";
+    if (!path.starts_with(buckets)) return {.status = 404, .body = "Not Found"};
+    const size_t end = path.find("/o", buckets.size());
+    const std::string bucket = percent_decode(path.substr(buckets.size(), end - buckets.size()));
     if (const auto refusal = refuse(request)) return *refusal;
     const auto found = buckets_.find(bucket);
-    if (found == buckets_.end()) return api_error(404, "notFound", "The specified bucket does not exist.");
+    if (found == buckets_.end()) return google_api_error(404, "notFound", "The specified bucket does not exist.");
+    if (is_upload) {
+      const std::string generation = fmt::format("{}", 1'700'000'000'000'000 + ++num_puts_);
+      return uploads_.answer(request, query, found->second, fault, "http://" + host(), generation);
+    }
     if (path.size() == end + 2) return list(found->second, query);
     return media(bucket, percent_decode(path.substr(end + 3)), request, query);
   }
@@ -237,12 +242,13 @@ class GoogleServer::Server {
     const auto field = request.headers.find("authorization");
     if (field == request.headers.end()) {
       if (options_.is_public) return std::nullopt;
-      return api_error(401, "required", "Anonymous caller does not have storage.objects.get access to the object.");
+      return google_api_error(401, "required",
+                              "Anonymous caller does not have storage.objects.get access to the object.");
     }
     const auto found = tokens_.find(field->second.substr(std::min<size_t>(7, field->second.size())));
     const bool is_valid =
         field->second.starts_with("Bearer ") && found != tokens_.end() && options_.now() < found->second;
-    return is_valid ? std::nullopt : std::optional(api_error(401, "authError", "Invalid Credentials"));
+    return is_valid ? std::nullopt : std::optional(google_api_error(401, "authError", "Invalid Credentials"));
   }
 
   static Answer list(const std::map<std::string, Object>& objects, std::map<std::string, std::string>& query) {
@@ -275,17 +281,22 @@ class GoogleServer::Server {
 
   Answer media(const std::string& bucket, const std::string& key, const GoogleRequest& request,
                std::map<std::string, std::string>& query) {
-    const auto& objects = buckets_[bucket];
+    auto& objects = buckets_[bucket];
     const auto found = objects.find(key);
     const std::string missing = fmt::format("No such object: {}/{}", bucket, key);
-    if (query["alt"] != "media" || found == objects.end()) return {.status = 404, .body = missing};
+    if (found == objects.end()) return {.status = 404, .body = missing};
     const Object& object = found->second;
     if (query.contains("ifGenerationMatch") && query["ifGenerationMatch"] != object.generation) {
-      return api_error(412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.");
+      return google_api_error(412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.");
     }
     if (query.contains("generation") && query["generation"] != object.generation) {
       return {.status = 404, .body = missing};
     }
+    if (request.method == "DELETE") {
+      objects.erase(found);
+      return {.status = 204};
+    }
+    if (query["alt"] != "media") return {.body = google_resource(key, object)};
     Answer answer{.body = object.content};
     answer.headers = {{"x-goog-generation", object.generation},
                       {"ETag", fmt::format("\"C{}EAE=\"", object.generation)},
@@ -311,6 +322,7 @@ class GoogleServer::Server {
 
   mutable std::mutex mutex_;
   std::map<std::string, std::map<std::string, Object>> buckets_;
+  GoogleUploads uploads_;
   std::map<std::string, system_clock::time_point> tokens_;  // and when they end
   std::vector<GoogleRequest> requests_;
   uint64_t num_puts_ = 0;
@@ -325,28 +337,57 @@ class GoogleServer::Server::Connection : public std::enable_shared_from_this<Con
   Connection(Server& server, tcp::socket socket) : server_(server), socket_(std::move(socket)) {}
 
   void read() {
-    request_ = {};
-    http::async_read(socket_, buffer_, request_, [self = shared_from_this()](const error_code& error, size_t) {
-      if (!error) self->answer();
+    constexpr uint64_t kMostBody = 64 << 20;
+    parser_.emplace();
+    parser_->body_limit(kMostBody);
+    http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](const error_code& error, size_t) {
+      if (!error) self->read_body();
     });
   }
 
  private:
-  void answer() {
-    GoogleRequest request{.method = std::string(request_.method_string()),
-                          .target = std::string(request_.target()),
-                          .body = request_.body()};
-    for (const auto& field : request_) {
+  void read_body() {
+    switch (server_.upload_fault(request())) {
+      case GoogleUploadFault::kNone: break;
+      case GoogleUploadFault::kReset: return reset_in_body();
+      case GoogleUploadFault::kStall:
+        return socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](const error_code&) {});
+    }
+    http::async_read(socket_, buffer_, *parser_, [self = shared_from_this()](const error_code& error, size_t) {
+      if (!error) self->answer();
+    });
+  }
+
+  void reset_in_body() {
+    http::async_read_some(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](const error_code&, size_t) { self->reset(); });
+  }
+
+  void reset() {
+    socket_.set_option(asio::socket_base::linger(true, 0));
+    socket_.close();
+  }
+
+  GoogleRequest request() const {
+    const auto& message = parser_->get();
+    GoogleRequest request{.method = std::string(message.method_string()),
+                          .target = std::string(message.target()),
+                          .headers = {},
+                          .body = message.body()};
+    for (const auto& field : message) {
       request.headers[lower_case(std::string(field.name_string()))] = std::string(field.value());
     }
+    return request;
+  }
+
+  void answer() {
+    GoogleRequest request = this->request();
     GoogleFault fault = server_.note(request);
     if (fault.kind == Kind::kHang) return wait_for_close();
-    if (fault.kind == Kind::kReset) {
-      socket_.set_option(asio::socket_base::linger(true, 0));
-      return socket_.close();
-    }
+    if (fault.kind == Kind::kReset) return reset();
     Answer answer{.status = fault.status, .headers = std::move(fault.headers), .body = std::move(fault.body)};
-    if (fault.kind == Kind::kNone) answer = server_.answer(request);
+    if (fault.kind != Kind::kAnswer) answer = server_.answer(request, fault);
+    if (fault.kind == Kind::kLoseAnswer) return reset();
     response_ = {};
     response_.result(static_cast<unsigned>(answer.status));
     response_.version(11);
@@ -365,7 +406,7 @@ class GoogleServer::Server::Connection : public std::enable_shared_from_this<Con
   Server& server_;  // whose context owns this
   tcp::socket socket_;
   boost::beast::flat_buffer buffer_;
-  http::request<http::string_body> request_;
+  std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
 };
 
@@ -379,6 +420,10 @@ GoogleServer::~GoogleServer() = default;
 std::string GoogleServer::put(const std::string& bucket, const std::string& key, std::string content) {
   return server_->put(bucket, key, std::move(content));
 }
+std::optional<std::string> GoogleServer::content(const std::string& bucket, const std::string& key) const {
+  return server_->content(bucket, key);
+}
+size_t GoogleServer::num_sessions() const { return server_->num_sessions(); }
 std::string GoogleServer::host() const { return server_->host(); }
 std::string GoogleServer::endpoint() const { return "http://" + server_->host(); }
 std::string GoogleServer::token_uri() const { return endpoint() + "/token"; }

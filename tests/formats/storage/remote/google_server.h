@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,19 +31,32 @@ struct GoogleRequest {
 struct GoogleFault {
   enum class Kind {
     kNone,
-    kAnswer,  ///< `status`, with `headers` and `body`
-    kHang,    ///< no answer, forever
-    kReset,   ///< the connection breaks off before an answer
+    kAnswer,      ///< `status`, with `headers` and `body`
+    kHang,        ///< no answer, forever
+    kReset,       ///< the connection breaks off before an answer, and nothing is done
+    kLoseAnswer,  ///< the same, when it is done
+    kKeepLess,    ///< of a chunk, `kept` bytes
+    kSpoil,       ///< of an object that is written, a byte
   };
   Kind kind = Kind::kNone;
   int status = 200;
   std::map<std::string, std::string> headers = {};
   std::string body = {};
+  size_t kept = 0;
+};
+
+/// What goes wrong with a request before its body is read.
+enum class GoogleUploadFault {
+  kNone,
+  kReset,  ///< after a part of the body
+  kStall,  ///< it is never read
 };
 
 struct GoogleServerOptions {
   /// Of each request; called on the server's thread. Null: nothing goes wrong
   std::function<GoogleFault(const GoogleRequest&)> fault = nullptr;
+  /// Of each request, whose body is not there yet, nor its number. Null: nothing goes wrong
+  std::function<GoogleUploadFault(const GoogleRequest&)> upload_fault = nullptr;
   /// The time of day, by which claims are valid and tokens end. Null: the system's
   std::function<std::chrono::system_clock::time_point()> now = nullptr;
   std::string account = {};                ///< that claims must be of
@@ -58,7 +72,7 @@ struct GoogleServerOptions {
 
 /// Google's token endpoint, the metadata server of a virtual machine and the JSON API of Cloud Storage, on one port of
 /// 127.0.0.1. Claims are verified: signature, audience, scope, times; objects have generations, ranges, listings by
-/// pages.
+/// pages; they are written by uploads in one request and by resumable ones.
 class GoogleServer {
  public:
   explicit GoogleServer(GoogleServerOptions options = {});
@@ -68,6 +82,9 @@ class GoogleServer {
 
   /// Puts an object into a bucket, which then is there, and gives its generation.
   std::string put(const std::string& bucket, const std::string& key, std::string content);
+  /// The content of an object, or nothing.
+  [[nodiscard]] std::optional<std::string> content(const std::string& bucket, const std::string& key) const;
+  [[nodiscard]] size_t num_sessions() const;   ///< of uploads that have not ended
   [[nodiscard]] std::string host() const;      ///< `127.0.0.1:PORT`
   [[nodiscard]] std::string endpoint() const;  ///< `http://127.0.0.1:PORT`
   [[nodiscard]] std::string token_uri() const;

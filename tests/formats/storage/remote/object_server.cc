@@ -13,6 +13,7 @@
 #include "millrace/formats/text/lower_case.h"
 #include "tests/formats/storage/remote/accepting_thread.h"
 #include "tests/formats/storage/remote/s3_service.h"
+#include "tests/formats/storage/remote/s3_uploads.h"
 
 namespace millrace::test {
 namespace {
@@ -23,12 +24,16 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using Kind = ServedFault::Kind;
 
-constexpr size_t kPiece = 64 << 10;  // of a body whose rate is limited
+constexpr size_t kPiece = 64 << 10;      // of a body whose rate is limited
+constexpr size_t kMostKept = 64 << 10;   // of the body of a request
+constexpr size_t kReadPiece = 1 << 20;   // of one that is read
+constexpr int kPacedBuffer = 128 << 10;  // of the system, where bodies are not to be read at once
 
 struct Object {
   std::shared_ptr<const std::string> content;
   std::string tag;
   std::string date;
+  std::map<std::string, std::string> metadata = {};
 };
 
 // When so many bytes may be sent, of a rate that nobody saves up.
@@ -60,7 +65,10 @@ struct Answer {
 
 class ObjectServer::Server {
  public:
-  explicit Server(ObjectServerOptions options) : options_(std::move(options)), all_(options_.all_bytes_per_second) {
+  explicit Server(ObjectServerOptions options)
+      : options_(std::move(options)),
+        all_(options_.all_bytes_per_second),
+        uploads_(options_.s3 ? options_.s3->most_uploads : 0, !options_.s3 || options_.s3->keeps_metadata) {
     thread_.start([this](tcp::socket socket) { serve(std::move(socket)); });
   }
 
@@ -68,10 +76,17 @@ class ObjectServer::Server {
 
   void put(const std::string& name, std::string content) {
     const std::lock_guard lock(mutex_);
-    Object& object = objects_["/" + name];
-    object = {.content = std::make_shared<const std::string>(std::move(content)),
-              .tag = fmt::format("tag-{}", ++num_puts_),
-              .date = fmt::format("Sat, 28 Nov 2026 00:00:{:02} GMT", num_puts_ % 60)};
+    store("/" + name, {.content = std::make_shared<const std::string>(std::move(content)), .tag = "", .metadata = {}});
+  }
+  std::optional<std::string> content(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find("/" + name);
+    if (found == objects_.end()) return std::nullopt;
+    return *found->second.content;
+  }
+  std::vector<std::string> unfinished_uploads() const {
+    const std::lock_guard lock(mutex_);
+    return uploads_.unfinished();
   }
   std::vector<ServedRequest> requests() const {
     const std::lock_guard lock(mutex_);
@@ -96,6 +111,26 @@ class ObjectServer::Server {
     }
     return options_.fault ? options_.fault(request) : ServedFault();
   }
+  void note_body(const ServedRequest& request) {
+    if (request.body.size() > kMostKept) return;
+    const std::lock_guard lock(mutex_);
+    requests_[request.number].body = request.body;
+  }
+  // Under the lock.
+  void store(const std::string& path, StoredObject stored) {
+    const int number = ++num_puts_;
+    objects_[path] = {.content = std::move(stored.content),
+                      .tag = stored.tag.empty() ? fmt::format("tag-{}", number) : std::move(stored.tag),
+                      .date = fmt::format("Sat, 28 Nov 2026 00:00:{:02} GMT", number % 60),
+                      .metadata = std::move(stored.metadata)};
+  }
+  std::optional<ServedFault> write(const ServedRequest& request) {
+    const std::lock_guard lock(mutex_);
+    return uploads_.answer(
+        request, s3_path(request),
+        {.exists = [this](const std::string& path) { return objects_.contains(path); },
+         .store = [this](const std::string& path, StoredObject stored) { store(path, std::move(stored)); }});
+  }
   void note_end() {
     const std::lock_guard lock(mutex_);
     --in_flight_;
@@ -114,14 +149,15 @@ class ObjectServer::Server {
     return ListedEntry{
         .key = found->first.substr(folder.size()), .tag = found->second.tag, .size = found->second.content->size()};
   }
-  Answer answer(const ServedRequest& request, const ServedFault& fault) const;
-  Answer whole_answer(const ServedRequest& request, const ServedFault& fault) const;
+  Answer answer(const ServedRequest& request, const ServedFault& fault);
+  Answer whole_answer(const ServedRequest& request, const ServedFault& fault);
 
   const ObjectServerOptions options_;
   RateLimit all_;
 
   mutable std::mutex mutex_;
   std::map<std::string, Object> objects_;
+  S3Uploads uploads_;
   std::vector<ServedRequest> requests_;
   size_t in_flight_ = 0;
   size_t most_in_flight_ = 0;
@@ -162,8 +198,52 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
       request.headers[lower_case(head.substr(begin, colon - begin))] = head.substr(colon + 2, end - colon - 2);
       begin = end + 2;
     }
+    const auto length = request.headers.find("content-length");
+    if (length != request.headers.end()) request.body_bytes = std::stoul(length->second);
     fault_ = server_.note(request);
-    answer_ = server_.answer(request, fault_);
+    request_ = std::move(request);
+    if (request_.body_bytes == 0) return act();
+    if (fault_.kind == Kind::kStallUpload) return hold();
+    if (fault_.kind == Kind::kStatusBeforeUpload) {
+      fault_.kind = Kind::kStatus;
+      answer_ = server_.answer(request_, fault_);
+      answer_.how = Answer::End::kClose;
+      return write_head();
+    }
+    if (server_.options_.upload_pace) socket_.set_option(asio::socket_base::receive_buffer_size(kPacedBuffer));
+    read_body();
+  }
+
+  void read_body() {
+    const size_t stop = fault_.kind == Kind::kResetInUpload ? request_.body_bytes / 2 : request_.body_bytes;
+    if (input_.size() >= stop) {
+      if (fault_.kind == Kind::kResetInUpload || fault_.kind == Kind::kResetAfterUpload) return reset();
+      request_.body = input_.substr(0, request_.body_bytes);
+      input_.erase(0, request_.body_bytes);
+      server_.note_body(request_);
+      return act();
+    }
+    size_t most = std::min(stop - input_.size(), kReadPiece);
+    if (server_.options_.upload_pace) most = std::min(most, server_.options_.upload_pace(request_, input_.size()));
+    if (most == 0) {
+      timer_.expires_after(std::chrono::milliseconds(1));
+      return timer_.async_wait([self = shared_from_this()](const error_code& error) {
+        if (!error) self->read_body();
+      });
+    }
+    const size_t before = input_.size();
+    input_.resize(before + most);
+    socket_.async_read_some(asio::buffer(input_.data() + before, most),
+                            [self = shared_from_this(), before](const error_code& error, size_t bytes) {
+                              self->input_.resize(before + bytes);
+                              if (error) return self->end();
+                              self->read_body();
+                            });
+  }
+
+  void act() {
+    answer_ = server_.answer(request_, fault_);
+    request_.body.clear();
     if (fault_.kind == Kind::kStallBeforeHead) return wait_for_close();
     if (fault_.kind == Kind::kResetBeforeHead) return reset();
     timer_.expires_after(server_.options_.first_byte);
@@ -217,6 +297,10 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
     asio::async_read(socket_, asio::dynamic_buffer(input_),
                      [self = shared_from_this()](const error_code&, size_t) { self->end(); });
   }
+  // The same, and reads nothing.
+  void hold() {
+    socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](const error_code&) { self->end(); });
+  }
   void end() { server_.note_end(); }
 
   Server& server_;  // whose context owns this
@@ -224,6 +308,7 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
   asio::steady_timer timer_;
   RateLimit rate_;
   std::string input_;
+  ServedRequest request_;
   ServedFault fault_;
   Answer answer_;
 };
@@ -233,13 +318,13 @@ void ObjectServer::Server::serve(tcp::socket socket) {
   std::make_shared<Connection>(*this, std::move(socket))->read_request();
 }
 
-Answer ObjectServer::Server::answer(const ServedRequest& request, const ServedFault& fault) const {
+Answer ObjectServer::Server::answer(const ServedRequest& request, const ServedFault& fault) {
   Answer answer = whole_answer(request, fault);
   if (request.method == "HEAD") answer.end = answer.begin;
   return answer;
 }
 
-Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const ServedFault& fault) const {
+Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const ServedFault& fault) {
   const auto plain = [](int status, std::string text, const std::map<std::string, std::string>& headers = {}) {
     Answer answer{.head = fmt::format("HTTP/1.1 {} \r\nContent-Length: {}\r\n", status, text.size())};
     for (const auto& [name, value] : headers) answer.head += fmt::format("{}: {}\r\n", name, value);
@@ -253,6 +338,7 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
   if (options_.s3) {
     const auto next = [this](const std::string& bucket, const std::string& from) { return next_entry(bucket, from); };
     if (const auto said = answer_s3(request, *options_.s3, next)) return plain(said->status, said->text, said->headers);
+    if (const auto said = write(request)) return plain(said->status, said->text, said->headers);
   }
   const std::optional<Object> found = object(request);
   if (!found && options_.s3) {
@@ -292,6 +378,7 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
                           content.size() + shift);
     }
   }
+  for (const auto& [name, value] : found->metadata) extra += fmt::format("{}: {}\r\n", name, value);
   const size_t bytes = answer.end - answer.begin;
   if (fault.kind == Kind::kMoreBytes) {
     answer.end = std::min(answer.end + 10, content.size());
@@ -322,6 +409,8 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
 ObjectServer::ObjectServer(ObjectServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
 ObjectServer::~ObjectServer() = default;
 void ObjectServer::put(const std::string& name, std::string content) { server_->put(name, std::move(content)); }
+std::optional<std::string> ObjectServer::content(const std::string& name) const { return server_->content(name); }
+std::vector<std::string> ObjectServer::unfinished_uploads() const { return server_->unfinished_uploads(); }
 std::string ObjectServer::url(const std::string& name) const {
   return fmt::format("http://127.0.0.1:{}/{}", server_->port(), name);
 }

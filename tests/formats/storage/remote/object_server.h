@@ -16,8 +16,9 @@ struct ServedRequest {
   std::string method;
   std::string path;                            ///< as it was sent, percent-encoded, with its query
   std::map<std::string, std::string> headers;  ///< names in lower case
-  std::string body;
-  uint64_t number = 0;  ///< of all requests, from 0
+  std::string body;                            ///< in `ObjectServer::requests` of at most 64 KiB, and in faults none
+  size_t body_bytes = 0;                       ///< that it says it has
+  uint64_t number = 0;                         ///< of all requests, from 0
 };
 
 /// What goes wrong with one answer.
@@ -41,6 +42,11 @@ struct ServedFault {
     kWeakTag,
     kChunked,  ///< without a Content-Length
     kGarbage,  ///< no HTTP
+    // Of requests with a body; of the others of this list only those before the head, which come when all is done.
+    kStallUpload,         ///< it is never read
+    kResetInUpload,       ///< after half of it
+    kResetAfterUpload,    ///< after all of it, and nothing is done
+    kStatusBeforeUpload,  ///< `status` before it was read, and the connection is closed
   };
   Kind kind = Kind::kNone;
   int status = 0;
@@ -57,6 +63,9 @@ struct S3ServiceOptions {
   bool allows_anonymous = false;
   bool allows_listing = true;
   bool requester_pays = false;
+  bool is_behind_tls = false;  ///< bodies need not be hashed
+  size_t most_uploads = 1000;  ///< of a page of `ListMultipartUploads`
+  bool keeps_metadata = true;  ///< of objects that are written
   std::chrono::seconds clock_ahead{0};
   /// The token that has ended when this request comes. Null: none
   std::function<std::string(const ServedRequest&)> ended_token = nullptr;
@@ -68,13 +77,16 @@ struct ObjectServerOptions {
   std::chrono::milliseconds first_byte{0};  ///< that an answer takes before its head
   double bytes_per_second = 0;              ///< of one connection; 0: any
   double all_bytes_per_second = 0;          ///< of all of them; 0: any
+  /// How many bytes of a body may be read now, of which so many were; 0: it is asked again soon. Called on the server's
+  /// thread. Null: all
+  std::function<size_t(const ServedRequest&, size_t read)> upload_pace = nullptr;
   /// Objects are those of S3, `BUCKET/KEY`. Default: none, any that asks gets them
   std::optional<S3ServiceOptions> s3 = {};
 };
 
 /// An HTTP/1.1 server of objects in memory, on a port of 127.0.0.1 of its own and one thread: ranges, entity tags,
-/// `If-Match` and `If-Unmodified-Since`, kept connections; signatures and listings of S3. What goes wrong is what the
-/// test says of each request.
+/// `If-Match` and `If-Unmodified-Since`, kept connections; signatures, listings and uploads of S3. What goes wrong is
+/// what the test says of each request.
 class ObjectServer {
  public:
   explicit ObjectServer(ObjectServerOptions options = {});
@@ -84,6 +96,10 @@ class ObjectServer {
 
   /// Puts an object at `/NAME`, in place of an earlier one. In URLs the name is percent-encoded.
   void put(const std::string& name, std::string content);
+  /// The content of an object, or nothing.
+  [[nodiscard]] std::optional<std::string> content(const std::string& name) const;
+  /// Paths of uploads in parts that nobody has completed or ended, `/BUCKET/KEY`.
+  [[nodiscard]] std::vector<std::string> unfinished_uploads() const;
   /// `http://127.0.0.1:PORT/NAME`
   [[nodiscard]] std::string url(const std::string& name) const;
   /// All so far, in their order.

@@ -54,7 +54,9 @@ std::string escaped(const std::string& text) {
   return xml;
 }
 
-std::map<std::string, std::string> query_of(const ServedRequest& request) {
+}  // namespace
+
+std::map<std::string, std::string> s3_query(const ServedRequest& request) {
   std::map<std::string, std::string> query;
   const size_t mark = request.path.find('?');
   std::string rest = mark == std::string::npos ? "" : request.path.substr(mark + 1);
@@ -66,6 +68,15 @@ std::map<std::string, std::string> query_of(const ServedRequest& request) {
   }
   return query;
 }
+
+// With + for a space, as S3 does.
+std::string s3_encoded(const std::string& key) {
+  std::string text = encoded(key, true);
+  for (size_t at = text.find("%20"); at != std::string::npos; at = text.find("%20", at)) text.replace(at, 3, "+");
+  return text;
+}
+
+namespace {
 
 std::string field(const ServedRequest& request, const std::string& name) {
   const auto found = request.headers.find(name);
@@ -140,9 +151,9 @@ std::optional<ServedFault> refusal(const ServedRequest& request, const S3Service
     return s3_fault(400, "AuthorizationHeaderMalformed", "<Region>" + options.region + "</Region>");
   }
   const std::string content = field(request, "x-amz-content-sha256");
-  if (content != "UNSIGNED-PAYLOAD" && content != hash_of(request.body)) {
-    return s3_fault(400, "XAmzContentSHA256Mismatch");
-  }
+  // Nothing guards a body on its way here, where there is no TLS.
+  const bool is_unsigned = content == "UNSIGNED-PAYLOAD" && (options.is_behind_tls || request.body.empty());
+  if (!is_unsigned && content != hash_of(request.body)) return s3_fault(400, "XAmzContentSHA256Mismatch");
   const std::string names = part_of(authorization, "SignedHeaders");
   std::string fields;
   for (const auto& [name, value] : request.headers) {
@@ -153,7 +164,7 @@ std::optional<ServedFault> refusal(const ServedRequest& request, const S3Service
     }
   }
   std::string query;
-  for (const auto& [name, value] : query_of(request)) {
+  for (const auto& [name, value] : s3_query(request)) {
     query += (query.empty() ? "" : "&") + encoded(name, false) + "=" + encoded(value, false);
   }
   const std::string path = request.path.substr(0, request.path.find('?'));
@@ -180,13 +191,7 @@ ServedFault listing(const std::string& bucket, const std::map<std::string, std::
   const bool by_folder = value("delimiter") == "/";
   const bool is_encoded = value("encoding-type") == "url";
   const size_t most = std::min<size_t>(value("max-keys").empty() ? 1000 : std::stoul(value("max-keys")), 1000);
-  // Keys as forms encode them, with + for a space, as S3 does.
-  const auto shown = [&](const std::string& key) {
-    if (!is_encoded) return escaped(key);
-    std::string text = encoded(key, true);
-    for (size_t at = text.find("%20"); at != std::string::npos; at = text.find("%20", at)) text.replace(at, 3, "+");
-    return text;
-  };
+  const auto shown = [&](const std::string& key) { return is_encoded ? s3_encoded(key) : escaped(key); };
   std::string from = prefix;
   if (const std::string token = value("continuation-token"); !token.empty()) {
     if (!token.starts_with("+/=?&")) return s3_fault(400, "InvalidArgument");
@@ -253,8 +258,8 @@ std::optional<ServedFault> answer_s3(const ServedRequest& request, const S3Servi
       answer = s3_fault(403, "AccessDenied");
     } else if (!next(bucket, "")) {
       answer = s3_fault(404, "NoSuchBucket");
-    } else if (key.empty()) {
-      answer = options.allows_listing ? listing(bucket, query_of(request), next) : s3_fault(403, "AccessDenied");
+    } else if (key.empty() && !s3_query(request).contains("uploads")) {
+      answer = options.allows_listing ? listing(bucket, s3_query(request), next) : s3_fault(403, "AccessDenied");
     }
   }
   if (answer) {

@@ -77,7 +77,7 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
   void prepare(HttpRequest request, Ready ready) override {
     tokens_->get([self = shared_from_this(), request = std::move(request),
                   ready = std::move(ready)](const Tokens::Fetched& fetched) mutable {
-      if (fetched.value == nullptr) return ready({.error = fetched.error});
+      if (fetched.value == nullptr) return ready(PreparedRequest::refused(fetched.error));
       self->complete(request, fetched.value);
       ready({.request = std::move(request)});
     });

@@ -100,6 +100,7 @@ nanoseconds HttpCall::deadline() const {
 }
 
 void HttpCall::note_time(nanoseconds now) {
+  if (has_sent_more()) begun_at_ = now;
   const size_t bytes = received_;
   if (bytes < bytes_at_move_ + request_.deadlines.least_bytes && response_.head.status != 0 && head_seen_) return;
   head_seen_ = response_.head.status != 0;
@@ -107,9 +108,24 @@ void HttpCall::note_time(nanoseconds now) {
   moved_at_ = now;
 }
 
+// What libcurl has handed to the system, which holds little more than the network takes.
+bool HttpCall::has_sent_more() {
+  if (easy_ == nullptr || request_.content().empty()) return false;
+  curl_off_t sent = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_SIZE_UPLOAD_T, &sent);
+  return std::exchange(sent_, sent) != sent;  // less where a connection that was closed meanwhile is replaced
+}
+
 void HttpCall::time_out() {
-  fail(HttpFailure::kTimeout,
-       response_.head.status == 0 ? "no answer came in time" : "the answer came too slowly, or not to its end");
+  const bool is_sent = sent_ >= static_cast<curl_off_t>(request_.content().size());
+  if (response_.head.status != 0) {
+    fail(HttpFailure::kTimeout, "the answer came too slowly, or not to its end");
+  } else if (is_sent) {
+    fail(HttpFailure::kTimeout, "no answer came in time");
+  } else {
+    fail(HttpFailure::kTimeout,
+         fmt::format("nothing more could be sent in time after {} of {} bytes", sent_, request_.content().size()));
+  }
 }
 
 void HttpCall::refuse(std::string reason) { fail(HttpFailure::kRefused, std::move(reason)); }
@@ -119,7 +135,9 @@ void HttpCall::cancel() { fail(HttpFailure::kCancelled, "it was cancelled"); }
 void HttpCall::finish(CURLcode code) {
   if (code != CURLE_OK && response_.failure == HttpFailure::kNone && !is_cut_) {
     const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
-    if (const int status = proxy_refusal(easy_.get()); status != 0) {
+    if (is_sent_in_vain_) {
+      fail(HttpFailure::kTransport, "the connection broke off before an answer came");
+    } else if (const int status = proxy_refusal(easy_.get()); status != 0) {
       fail(is_busy_status(status) ? HttpFailure::kTransport : HttpFailure::kRefused,
            fmt::format("the proxy refuses the connection: {}", text));
     } else {
@@ -136,9 +154,14 @@ void HttpCall::set_method() {
     case HttpMethod::kHead: set(CURLOPT_NOBODY, 1L); return;
     default: break;
   }
+  // libcurl sends a request again by itself where a connection that it had kept breaks off before an answer. Whether
+  // one that changes something was carried out already only who asks again can see to.
+  set(CURLOPT_PREREQFUNCTION, &HttpCall::begin_sending);
+  set(CURLOPT_PREREQDATA, this);
   set(CURLOPT_POST, 1L);
-  set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
-  set(CURLOPT_POSTFIELDS, request_.body.data());
+  const std::string_view content = request_.content();
+  set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(content.size()));
+  set(CURLOPT_POSTFIELDS, content.empty() ? "" : content.data());
   set(CURLOPT_CUSTOMREQUEST, to_string(request_.method).data());
 }
 
@@ -152,6 +175,12 @@ void HttpCall::add_header(const std::string& line) {
 void HttpCall::fail(HttpFailure failure, std::string reason) {
   response_.failure = failure;
   response_.reason = std::move(reason);
+}
+
+int HttpCall::begin_sending(void* self, char* /*ip*/, char* /*local_ip*/, int /*port*/, int /*local_port*/) noexcept {
+  HttpCall& call = *static_cast<HttpCall*>(self);
+  call.is_sent_in_vain_ = std::exchange(call.is_sending_, true);
+  return call.is_sent_in_vain_ ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 size_t HttpCall::take_header(char* data, size_t /*one*/, size_t size, void* self) noexcept {

@@ -55,6 +55,8 @@ class HttpCall {
   void set_method();
   void add_header(const std::string& line);
   void fail(HttpFailure failure, std::string reason);
+  bool has_sent_more();
+  static int begin_sending(void* self, char* ip, char* local_ip, int port, int local_port) noexcept;
   static size_t take_header(char* data, size_t one, size_t size, void* self) noexcept;
   static size_t take_body(char* data, size_t one, size_t size, void* self) noexcept;
   bool header(std::string_view line) noexcept;
@@ -68,13 +70,16 @@ class HttpCall {
   std::array<char, CURL_ERROR_SIZE> error_{};
   HttpResponse response_;
   HttpBodyPlan plan_;
+  bool is_sending_ = false;       // it was begun to be sent, of requests that change something
+  bool is_sent_in_vain_ = false;  // and its connection broke off
   bool is_planned_ = false;
   bool is_cut_ = false;
   bool head_seen_ = false;
   size_t received_ = 0;
   size_t bytes_at_move_ = 0;
+  curl_off_t sent_ = 0;  // bytes of the request's body
   const std::chrono::nanoseconds made_at_;
-  std::chrono::nanoseconds begun_at_{0};
+  std::chrono::nanoseconds begun_at_{0};  // or when more of the body was sent
   std::chrono::nanoseconds moved_at_{0};  // when `least_bytes` more had come
 };
 

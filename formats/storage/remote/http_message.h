@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,7 +30,8 @@ class HttpHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-/// How long a call may take.
+/// How long a call may take. While a body is sent, each byte of it that goes begins all of these anew: how long it
+/// takes is up to the network, and only one that stands still is given up.
 struct HttpDeadlines {
   /// From the beginning, connecting included, to the first byte of the answer. Default: 15 s
   std::chrono::milliseconds first_byte{15'000};
@@ -56,11 +58,23 @@ struct HttpBodyPlan {
   std::string refusal = {};
 };
 
+/// Bytes of a buffer that others have too: what is sent of it is not copied for each attempt.
+struct SharedBytes {
+  std::shared_ptr<const std::string> buffer = {};  ///< null: there are none
+  size_t begin = 0;
+  size_t size = 0;
+
+  [[nodiscard]] std::string_view view() const {
+    return buffer == nullptr ? std::string_view() : std::string_view(*buffer).substr(begin, size);
+  }
+};
+
 struct HttpRequest {
   HttpMethod method = HttpMethod::kGet;
   std::string url = {};  ///< `http://` or `https://`, percent-encoded
   HttpHeaders headers = {};
   std::string body = {};
+  SharedBytes shared_body = {};  ///< in place of `body`. Default: none
   HttpDeadlines deadlines = {};
   /// Straight to the host, whatever proxies the environment names: for addresses of the machine itself. Default: false
   bool without_proxy = false;
@@ -69,6 +83,9 @@ struct HttpRequest {
   bool is_small = false;
   /// Is asked on the engine's thread when the head is there. Null: every body goes into `HttpResponse::body`
   std::function<HttpBodyPlan(const HttpHead&)> plan = nullptr;
+
+  /// What is sent: one of both bodies.
+  [[nodiscard]] std::string_view content() const { return shared_body.buffer ? shared_body.view() : body; }
 };
 
 /// Why there is no whole answer.

@@ -27,6 +27,12 @@ nanoseconds RetryBudget::jitter(nanoseconds longest) {
   return nanoseconds(std::uniform_int_distribution<int64_t>(0, longest.count())(random_));
 }
 
+PreparedRequest PreparedRequest::refused(std::string why) {
+  PreparedRequest none;
+  none.error = std::move(why);
+  return none;
+}
+
 RetriedCall::RetriedCall(HttpCalls calls, Callbacks callbacks)
     : calls_(std::move(calls)), begun_at_(calls_.engine->now()), callbacks_(std::move(callbacks)) {}
 
@@ -65,7 +71,8 @@ void RetriedCall::ask() {
       is_early ? nanoseconds(calls_.retries.give_up_after) : std::max(left, nanoseconds(0)),
       [weak = weak_from_this(), attempt] {
         if (const auto self = weak.lock()) {
-          self->take_request(attempt, {.error = "what a request needs, credentials or a region, did not come in time"});
+          self->take_request(
+              attempt, PreparedRequest::refused("what a request needs, credentials or a region, did not come in time"));
         }
       });
 }

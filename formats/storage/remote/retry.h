@@ -65,6 +65,8 @@ enum class AttemptOutcome {
 struct PreparedRequest {
   HttpRequest request = {};
   std::string error = {};  ///< empty: there is a request
+
+  [[nodiscard]] static PreparedRequest refused(std::string why);
 };
 
 /// Asks until there is an answer, with waits, a budget and an end; made with `start`.

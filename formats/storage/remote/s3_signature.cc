@@ -24,12 +24,6 @@ using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
 std::string hex(const Digest& digest) { return fmt::format("{:02x}", fmt::join(digest, "")); }
 
-std::string sha256_hex(std::string_view text) {
-  Digest digest;
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return hex(digest);
-}
-
 Digest hmac(std::span<const unsigned char> key, std::string_view text) {
   Digest digest;
   unsigned int bytes = 0;
@@ -63,6 +57,12 @@ std::string canonical_query(std::string_view query) {
 
 }  // namespace
 
+std::string sha256_hex(std::string_view text) {
+  Digest digest;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return hex(digest);
+}
+
 void sign_aws(HttpRequest& request, const AwsCredentials& credentials, const AwsSigning& signing) {
   const std::string time =
       fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(signing.time)));
@@ -84,7 +84,7 @@ void sign_aws(HttpRequest& request, const AwsCredentials& credentials, const Aws
   const std::string path = percent_encoded(percent_decoded(url.path), "/");
   const std::string canonical =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}", to_string(request.method), path.empty() ? "/" : path,
-                  canonical_query(url.query), signed_fields, names, content ? *content : sha256_hex(request.body));
+                  canonical_query(url.query), signed_fields, names, content ? *content : sha256_hex(request.content()));
 
   const std::string date = time.substr(0, 8);
   const std::string scope = fmt::format("{}/{}/{}/aws4_request", date, signing.region, signing.service);

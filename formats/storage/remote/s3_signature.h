@@ -12,6 +12,9 @@ namespace millrace {
 /// SHA-256 of nothing, in hexadecimal digits: the content of a request without a body.
 constexpr std::string_view kSha256OfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+/// SHA-256 in hexadecimal digits.
+[[nodiscard]] std::string sha256_hex(std::string_view text);
+
 struct AwsSigning {
   std::string region = {};
   std::string service = "s3";

@@ -69,7 +69,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
   void prepare(HttpRequest request, Ready ready) override {
     shared_->regions().get(bucket_, [self = shared_from_this(), request = std::move(request), ready = std::move(ready)](
                                         std::string region, std::string error) mutable {
-      if (!error.empty()) return ready({.error = std::move(error)});
+      if (!error.empty()) return ready(PreparedRequest::refused(std::move(error)));
       self->prepare_in(std::move(region), std::move(request), std::move(ready));
     });
   }
@@ -109,7 +109,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     if (shared_->config().options.anonymous) return finish(region, nullptr, std::move(request), ready);
     shared_->credentials().get([self = shared_from_this(), region = std::move(region), request = std::move(request),
                                 ready = std::move(ready)](const Credentials::Fetched& fetched) mutable {
-      if (fetched.value == nullptr) return ready({.error = fetched.error});
+      if (fetched.value == nullptr) return ready(PreparedRequest::refused(fetched.error));
       self->finish(region, fetched.value, std::move(request), ready);
     });
   }

@@ -39,6 +39,8 @@ TEST(WithoutRemote, UrlsAreRefusedAndLocalFilesAreNot) {
   EXPECT_THAT(error_of([] { (void)glob_anywhere("s3://bucket/a*"); }), HasSubstr("built without object stores"));
   EXPECT_THAT(error_of([] { (void)read_whole_anywhere("s3://bucket/a"); }), refused);
   EXPECT_THAT(error_of([] { (void)exists_anywhere("s3://bucket/a"); }), refused);
+  EXPECT_THAT(error_of([] { (void)open_output_anywhere("s3://bucket/a"); }), refused);
+  EXPECT_THAT(error_of([] { write_anywhere("s3://bucket/a", "bytes"); }), refused);
   EXPECT_FALSE(known_size("s3://bucket/a"));
   EXPECT_EQ(glob_anywhere("/no/such/file*"), std::vector<std::string>());
   EXPECT_FALSE(exists_anywhere("/no/such/file"));

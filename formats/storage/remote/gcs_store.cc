@@ -7,6 +7,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/gcs_listing.h"
+#include "millrace/formats/storage/remote/gcs_upload.h"
 #include "millrace/formats/storage/remote/google_error.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/utf8.h"
@@ -36,6 +37,13 @@ StoreOutcome::Kind kind_of(const GoogleError& error, const std::optional<ObjectV
   return is_missing_object(error) ? Kind::kNotFound : Kind::kFinal;
 }
 
+// Throws where the URL has no key.
+ObjectUrl object_of(const std::string& url) {
+  ObjectUrl object = parse_gcs_url(url);
+  if (object.key.empty()) throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' names no object", url));
+  return object;
+}
+
 GcsService service_of(const GcsOptions& options, const std::optional<std::string>& emulator) {
   GcsService service{.user_project = options.user_project};
   if (!options.endpoint.empty()) {
@@ -60,19 +68,25 @@ GoogleCredentialOptions credentials_of(GcsOptions options, const Environment& en
 }  // namespace
 
 StoreOutcome judge_gcs(const HttpResponse& response, const std::optional<ObjectVersion>& pin,
-                       const std::string& secret) {
-  const GoogleError error = parse_google_error(response.head.status, without_secrets(response.body, {secret}));
+                       const std::vector<std::string>& secrets) {
+  const GoogleError error = parse_google_error(response.head.status, without_secrets(response.body, secrets));
   StoreOutcome outcome{.kind = kind_of(error, pin), .text = error.to_string()};
   if (const std::string* id = response.head.headers.find("x-guploader-uploadid")) {
-    outcome.text += fmt::format(" (request {})", excerpt(printable(*id), kMostShown));
+    outcome.text += fmt::format(" (request {})", excerpt(printable(without_secrets(*id, secrets)), kMostShown));
   }
   return outcome;
 }
 
 class GcsStore::Call final : public StoreCall, public std::enable_shared_from_this<GcsStore::Call> {
  public:
-  Call(const GcsService& service, std::shared_ptr<Tokens> tokens, std::string url, std::optional<ObjectVersion> pin)
-      : service_(service), tokens_(std::move(tokens)), url_(std::move(url)), pin_(std::move(pin)) {}
+  // `secrets`: what servers may repeat of the URL and errors must not.
+  Call(GcsService service, std::shared_ptr<Tokens> tokens, std::string url, std::optional<ObjectVersion> pin,
+       std::vector<std::string> secrets = {})
+      : service_(std::move(service)),
+        tokens_(std::move(tokens)),
+        url_(std::move(url)),
+        pin_(std::move(pin)),
+        secrets_(std::move(secrets)) {}
 
   void prepare(HttpRequest request, Ready ready) override {
     tokens_->get([self = shared_from_this(), request = std::move(request),
@@ -85,7 +99,9 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
 
   StoreOutcome judge(const HttpResponse& response) override {
     const std::lock_guard lock(mutex_);
-    StoreOutcome outcome = judge_gcs(response, pin_, token_ == nullptr ? "" : token_->access_token);
+    std::vector<std::string> secrets = secrets_;
+    if (token_ != nullptr) secrets.push_back(token_->access_token);
+    StoreOutcome outcome = judge_gcs(response, pin_, secrets);
     if (response.head.status == 401 && !std::exchange(renewed_, true)) {
       tokens_->discard(token_);
       outcome.kind = StoreOutcome::Kind::kAgain;
@@ -106,7 +122,9 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
     // Else the server unpacks what is marked as gzip, and sends no ranges of it
     // (https://cloud.google.com/storage/docs/transcoding). Nobody unpacks it here.
     if (request.headers.find("Range") != nullptr) request.headers.add("Accept-Encoding", "gzip");
-    if (!token->access_token.empty()) request.headers.add("Authorization", "Bearer " + token->access_token);
+    // The URL of a session is the server's word for where it is, and needs no other proof.
+    const bool is_shown = !token->access_token.empty() && origin_of(url_) == origin_of(service_.endpoint);
+    if (is_shown) request.headers.add("Authorization", "Bearer " + token->access_token);
     // Who pays is in the query where it is said.
     if (!token->quota_project.empty() && service_.user_project.empty()) {
       request.headers.add("x-goog-user-project", token->quota_project);
@@ -119,6 +137,7 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
   const std::shared_ptr<Tokens> tokens_;
   const std::string url_;
   const std::optional<ObjectVersion> pin_;
+  const std::vector<std::string> secrets_;
   mutable std::mutex mutex_;                  // an attempt that was given up may still come to its request
   std::shared_ptr<const GoogleToken> token_;  // of the last attempt
   bool renewed_ = false;
@@ -129,13 +148,20 @@ GcsStore::GcsStore(GcsOptions options, const HttpCalls& calls, const Environment
       tokens_(google_credentials(calls.engine, credentials_of(std::move(options), environment))) {}
 
 std::shared_ptr<StoreCall> GcsStore::read(const std::string& url, const std::optional<ObjectVersion>& pin) {
-  const ObjectUrl object = parse_gcs_url(url);
-  if (object.key.empty()) throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' names no object", url));
+  const ObjectUrl object = object_of(url);
   return std::make_shared<Call>(service_, tokens_, gcs_media_url(service_, object, pin ? pin->generation : ""), pin);
 }
 
 std::shared_ptr<StoreCall> GcsStore::list(const ListRequest& request) {
   return std::make_shared<Call>(service_, tokens_, gcs_list_url(service_, request), std::nullopt);
+}
+
+std::unique_ptr<StoreUpload> GcsStore::upload(const HttpCalls& calls, const std::string& url,
+                                              const OutputOptions& options) {
+  const auto make_call = [service = service_, tokens = tokens_](std::string to, std::vector<std::string> secrets) {
+    return std::make_shared<Call>(service, tokens, std::move(to), std::nullopt, std::move(secrets));
+  };
+  return std::make_unique<GcsUpload>(calls, service_, object_of(url), make_call, options);
 }
 
 ListedPage GcsStore::parse_page(std::string_view body) const { return parse_gcs_page(body); }

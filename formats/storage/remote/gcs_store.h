@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "millrace/formats/storage/remote/gcs_url.h"
 #include "millrace/formats/storage/remote/google_credentials.h"
@@ -33,6 +34,8 @@ class GcsStore final : public BucketStore {
                                                 const std::optional<ObjectVersion>& pin) override;
   [[nodiscard]] std::shared_ptr<StoreCall> list(const ListRequest& request) override;
   [[nodiscard]] ListedPage parse_page(std::string_view body) const override;
+  [[nodiscard]] std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
+                                                    const OutputOptions& options) override;
   [[nodiscard]] std::string scheme() const override { return "gs"; }
   [[nodiscard]] std::string name() const override;
 
@@ -43,8 +46,8 @@ class GcsStore final : public BucketStore {
 };
 
 /// What an answer that is not what was asked for means (https://cloud.google.com/storage/docs/retry-strategy). `pin`:
-/// of the request. `secret` is not repeated. Never `kAgain`.
+/// of the request. `secrets` are not repeated. Never `kAgain`.
 [[nodiscard]] StoreOutcome judge_gcs(const HttpResponse& response, const std::optional<ObjectVersion>& pin,
-                                     const std::string& secret = "");
+                                     const std::vector<std::string>& secrets = {});
 
 }  // namespace millrace

@@ -31,6 +31,20 @@ std::string why_no_key(std::string_view key) {
   return {};
 }
 
+std::string object_url(const GcsService& service, const ObjectUrl& object) {
+  return fmt::format("{}/storage/v1/b/{}/o/{}", service.endpoint, percent_encoded(object.bucket),
+                     percent_encoded(object.key));
+}
+
+// Servers heed the one or the other: what was replaced is 404 by the first, 412 by the second.
+std::string match_of(const std::string& generation) {
+  return fmt::format("&generation={0}&ifGenerationMatch={0}", percent_encoded(generation));
+}
+
+std::string payer_of(const GcsService& service) {
+  return service.user_project.empty() ? "" : "&userProject=" + percent_encoded(service.user_project);
+}
+
 }  // namespace
 
 bool is_gcs_url(std::string_view path) { return path.starts_with(kScheme); }
@@ -74,14 +88,24 @@ std::optional<std::string> gcs_emulator(const Environment& environment) {
 }
 
 std::string gcs_media_url(const GcsService& service, const ObjectUrl& object, const std::string& generation) {
-  std::string url = fmt::format("{}/storage/v1/b/{}/o/{}?alt=media", service.endpoint, percent_encoded(object.bucket),
-                                percent_encoded(object.key));
-  if (!generation.empty()) {
-    // Servers heed the one or the other: what was replaced is 404 by the first, 412 by the second.
-    url += fmt::format("&generation={0}&ifGenerationMatch={0}", percent_encoded(generation));
-  }
-  if (!service.user_project.empty()) url += "&userProject=" + percent_encoded(service.user_project);
-  return url;
+  std::string url = object_url(service, object) + "?alt=media";
+  if (!generation.empty()) url += match_of(generation);
+  return url + payer_of(service);
+}
+
+std::string gcs_upload_url(const GcsService& service, const ObjectUrl& object, std::string_view type, bool if_absent) {
+  std::string url = fmt::format("{}/upload/storage/v1/b/{}/o?uploadType={}&name={}", service.endpoint,
+                                percent_encoded(object.bucket), type, percent_encoded(object.key));
+  if (if_absent) url += "&ifGenerationMatch=0";
+  return url + payer_of(service);
+}
+
+std::string gcs_resource_url(const GcsService& service, const ObjectUrl& object) {
+  return object_url(service, object) + "?fields=size%2Ccrc32c%2Cgeneration%2Cmetadata" + payer_of(service);
+}
+
+std::string gcs_generation_url(const GcsService& service, const ObjectUrl& object, const std::string& generation) {
+  return object_url(service, object) + "?alt=json" + match_of(generation) + payer_of(service);
 }
 
 }  // namespace millrace

@@ -42,4 +42,15 @@ struct GcsService {
 [[nodiscard]] std::string gcs_media_url(const GcsService& service, const ObjectUrl& object,
                                         const std::string& generation = "");
 
+/// To which a new object is posted (https://cloud.google.com/storage/docs/json_api/v1/objects/insert). `type`:
+/// `multipart` or `resumable`. `if_absent`: only where there is no such object.
+[[nodiscard]] std::string gcs_upload_url(const GcsService& service, const ObjectUrl& object, std::string_view type,
+                                         bool if_absent);
+
+/// Of the description of an object: its size, CRC32C, generation and metadata.
+[[nodiscard]] std::string gcs_resource_url(const GcsService& service, const ObjectUrl& object);
+/// Of one generation of it, which is the current one or is not touched.
+[[nodiscard]] std::string gcs_generation_url(const GcsService& service, const ObjectUrl& object,
+                                             const std::string& generation);
+
 }  // namespace millrace

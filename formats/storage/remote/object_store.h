@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "millrace/formats/storage/remote/object_version.h"
+#include "millrace/formats/storage/remote/output_options.h"
 #include "millrace/formats/storage/remote/retry.h"
+#include "millrace/formats/storage/remote/store_upload.h"
 
 namespace millrace {
 
@@ -88,6 +90,10 @@ class BucketStore : public ObjectStore {
   [[nodiscard]] virtual std::shared_ptr<StoreCall> list(const ListRequest& request) = 0;
   /// Reads the answer to `list`. Throws `kParse`.
   [[nodiscard]] virtual ListedPage parse_page(std::string_view body) const = 0;
+  /// Begins to write the object at a URL, without asking for anything yet. Throws `kInvalidArgument` where the URL
+  /// names no object, and for options that cannot be.
+  [[nodiscard]] virtual std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
+                                                            const OutputOptions& options) = 0;
   /// Of its URLs: `s3`.
   [[nodiscard]] virtual std::string scheme() const = 0;
   /// Tells this store from others in which the same URLs name other objects: its endpoint.

@@ -14,8 +14,10 @@
 
 #include "millrace/formats/storage/remote/gcs_store.h"
 #include "millrace/formats/storage/remote/http_store.h"
+#include "millrace/formats/storage/remote/object_upload.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/s3_store.h"
+#include "millrace/formats/storage/remote/unfinished_uploads.h"
 #include "millrace/formats/storage/remote/url_pattern.h"
 #include "millrace/formats/storage/shown_url.h"
 
@@ -69,13 +71,17 @@ class RemoteStorage::Shared {
   }
   // That of the scheme of a URL.
   std::shared_ptr<BucketStore> buckets(const std::string& url) {
-    const bool is_gcs = is_gcs_url(url);
-    const HttpCalls calls = this->calls(is_gcs ? "gs://" : "s3://");
+    if (!is_gcs_url(url)) return s3();
+    const HttpCalls calls = this->calls("gs://");
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<BucketStore>& store = is_gcs ? gcs_ : s3_;
-    if (store == nullptr && is_gcs) store = std::make_shared<GcsStore>(options_.gcs, calls, options_.environment);
-    if (store == nullptr) store = std::make_shared<S3Store>(options_.s3, calls, options_.environment);
-    return store;
+    if (gcs_ == nullptr) gcs_ = std::make_shared<GcsStore>(options_.gcs, calls, options_.environment);
+    return gcs_;
+  }
+  std::shared_ptr<S3Store> s3() {
+    const HttpCalls calls = this->calls("s3://");
+    const std::lock_guard lock(mutex_);
+    if (s3_ == nullptr) s3_ = std::make_shared<S3Store>(options_.s3, calls, options_.environment);
+    return s3_;
   }
   ListedObjects& listed() { return *options_.listed; }
 
@@ -95,6 +101,14 @@ class RemoteStorage::Shared {
     std::shared_ptr<RemoteObject> object = found == objects_.end() ? nullptr : found->second.lock();
     return object == nullptr || object->has_changed ? nullptr : object;
   }
+  // Handles that are opened from now on begin anew.
+  void forget(const std::string& url) {
+    listed().forget(listed_name(*buckets(url), url));
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find(url);
+    if (found == objects_.end()) return;
+    if (const auto object = found->second.lock()) object->has_changed = true;
+  }
   // Of two that were opened at a time the first one stays.
   std::shared_ptr<RemoteObject> keep(std::shared_ptr<RemoteObject> object) {
     const std::lock_guard lock(mutex_);
@@ -109,8 +123,8 @@ class RemoteStorage::Shared {
  private:
   RemoteOptions options_;
   std::mutex mutex_;
-  std::shared_ptr<BucketStore> s3_;                              // null: nobody has asked for one
-  std::shared_ptr<BucketStore> gcs_;                             // the same
+  std::shared_ptr<S3Store> s3_;                                  // null: nobody has asked for one
+  std::shared_ptr<GcsStore> gcs_;                                // the same
   std::map<std::string, std::shared_ptr<RetryBudget>> budgets_;  // of hosts and buckets
   std::map<std::string, std::weak_ptr<RemoteObject>> objects_;
 };
@@ -253,6 +267,37 @@ void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
     error.error.shard = shown_url(path);
     sink->open_done({.error = std::move(error)});
   }
+}
+
+std::unique_ptr<OutputFile> RemoteStorage::create(const std::string& url, const OutputOptions& options) {
+  if (!is_in_bucket(url)) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = "cannot write it: only objects in buckets are written, s3:// and gs://",
+                          .shard = shown_url(url)});
+  }
+  try {
+    const auto changed = [shared = shared_, url] { shared->forget(url); };
+    return std::make_unique<ObjectUpload>(url, shared_->buckets(url)->upload(shared_->calls(url), url, options),
+                                          changed);
+  } catch (const ErrorException& exception) {  // nobody was asked yet
+    Error error = exception.error();
+    error.shard = url;
+    throw ErrorException(std::move(error));
+  }
+}
+
+std::vector<UnfinishedUpload> RemoteStorage::unfinished_uploads(const std::string& prefix,
+                                                                std::chrono::seconds older_than) {
+  if (!prefix.starts_with("s3://")) {
+    const char* const why = is_gcs_url(prefix) ? "uploads that nobody completes end by themselves after a week"
+                                               : "only S3 has uploads that nobody completes";
+    throw ErrorException({.code = ErrorCode::kInvalidArgument, .message = why, .shard = shown_url(prefix)});
+  }
+  return list_unfinished_uploads(shared_->calls(prefix), *shared_->s3(), prefix, older_than);
+}
+
+void RemoteStorage::abort_upload(const UnfinishedUpload& upload) {
+  abort_unfinished_upload(shared_->calls(upload.url), *shared_->s3(), upload);
 }
 
 std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const GlobProgress& progress) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,11 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/formats/storage/output_file.h"
 #include "millrace/formats/storage/remote/gcs_store.h"
 #include "millrace/formats/storage/remote/listed_objects.h"
 #include "millrace/formats/storage/remote/object_glob.h"
 #include "millrace/formats/storage/remote/object_read.h"
+#include "millrace/formats/storage/remote/output_options.h"
 #include "millrace/formats/storage/remote/s3_config.h"
+#include "millrace/formats/storage/remote/unfinished_upload.h"
 #include "millrace/formats/storage/storage.h"
 
 namespace millrace {
@@ -56,6 +60,17 @@ class RemoteStorage final : public Storage {
   /// or `[`; numbers in braces, `part-{00000..00127}.tfrecord`, stand for all of them.
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return glob(pattern, nullptr); }
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern, const GlobProgress& progress);
+
+  /// Begins to write an object in a bucket (`ObjectUpload`); nothing is asked yet. Throws `kInvalidArgument` for a URL
+  /// that names no object, one of HTTP, and for options that cannot be.
+  [[nodiscard]] std::unique_ptr<OutputFile> create(const std::string& url, const OutputOptions& options = {});
+  /// What writers that were killed have left of objects whose URLs begin with `prefix`, `s3://BUCKET/KEY…`, and began
+  /// before `older_than` ago; one that is still at it looks the same. Blocks. Throws `kIo`, and `kInvalidArgument` for
+  /// other URLs: what is left in Google's store ends by itself after a week.
+  [[nodiscard]] std::vector<UnfinishedUpload> unfinished_uploads(const std::string& prefix,
+                                                                 std::chrono::seconds older_than);
+  /// Removes it: its writer, where there is one, fails. Blocks. Throws `kIo`.
+  void abort_upload(const UnfinishedUpload& upload);
 
   /// Bytes of an object in a bucket, where a listing has named it.
   [[nodiscard]] std::optional<uint64_t> listed_size(const std::string& url);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/blocking_file.h"
 #include "millrace/formats/storage/whole_file.h"
 
@@ -33,6 +34,13 @@ class ReadOnce {
     if (bytes_ + bytes > kMost) return;
     if (texts_.emplace(url, text).second) bytes_ += bytes;
   }
+  void forget(const std::string& url) {
+    const std::lock_guard lock(mutex_);
+    const auto found = texts_.find(url);
+    if (found == texts_.end()) return;
+    bytes_ -= found->second ? found->second->size() : 0;
+    texts_.erase(found);
+  }
 
  private:
   std::mutex mutex_;
@@ -44,6 +52,21 @@ ReadOnce& read_once() {
   static ReadOnce known;
   return known;
 }
+
+// An object that is written: what this process has read of the one before holds no more.
+class ForgottenOutput final : public OutputFile {
+ public:
+  explicit ForgottenOutput(std::unique_ptr<OutputFile> file) : OutputFile(file->path()), file_(std::move(file)) {}
+  void write(std::string_view bytes) override { file_->write(bytes); }
+  void commit() override {
+    read_once().forget(path_);  // also where nobody knows whether it is there
+    file_->commit();
+    read_once().forget(path_);
+  }
+
+ private:
+  const std::unique_ptr<OutputFile> file_;
+};
 
 std::string read_whole(BlockingFile& file, std::string_view what) {
   if (file.size() > kMostBytes) {
@@ -118,6 +141,24 @@ std::optional<std::string> find_whole_anywhere(const std::string& path, std::str
   if (file) return read_whole(*file, what);
   read_once().keep(path, std::nullopt);
   return std::nullopt;
+}
+
+std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, OutputOptions options) {
+  if (RemoteStorage::opens(path)) {
+    return std::make_unique<ForgottenOutput>(RemoteStorage::of_process()->create(path, options));
+  }
+  if (options.if_absent) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = "if_absent is of objects in buckets, not of local files",
+                          .shard = path});
+  }
+  return std::make_unique<AtomicFile>(path);
+}
+
+void write_anywhere(const std::string& path, std::string_view bytes) {
+  const std::unique_ptr<OutputFile> file = open_output_anywhere(path);
+  file->write(bytes);
+  file->commit();
 }
 
 }  // namespace millrace

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/output_file.h"
+#include "millrace/formats/storage/remote/output_options.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 
 namespace millrace {
@@ -51,5 +53,12 @@ class RoutedStorage final : public Storage {
 [[nodiscard]] std::string read_whole_anywhere(const std::string& path, std::string_view what = "file");
 /// The same, and nothing where there is no such file or object.
 [[nodiscard]] std::optional<std::string> find_whole_anywhere(const std::string& path, std::string_view what = "file");
+
+/// Begins to write a local file (`AtomicFile`) or an object in a bucket (`ObjectUpload`): in both cases what is at the
+/// path is there whole after `commit`, and not before. Throws `kIo` where the file cannot be made, and
+/// `kInvalidArgument` for a URL of HTTP, one that names no object, and options that cannot be.
+[[nodiscard]] std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, OutputOptions options = {});
+/// Writes a whole file or object at once. Blocks.
+void write_anywhere(const std::string& path, std::string_view bytes);
 
 }  // namespace millrace

@@ -14,8 +14,10 @@
 #include "millrace/formats/storage/remote/s3_credentials.h"
 #include "millrace/formats/storage/remote/s3_error.h"
 #include "millrace/formats/storage/remote/s3_listing.h"
+#include "millrace/formats/storage/remote/s3_multipart.h"
 #include "millrace/formats/storage/remote/s3_regions.h"
 #include "millrace/formats/storage/remote/s3_signature.h"
+#include "millrace/formats/storage/remote/s3_upload.h"
 
 namespace millrace {
 
@@ -54,6 +56,22 @@ namespace {
 
 constexpr int kMostRedirects = 3;
 
+// What is signed of a body: TLS guards it on its way, and to hash it takes longer than to send it.
+std::string content_hash(const HttpRequest& request) {
+  if (request.content().empty()) return std::string(kSha256OfNothing);
+  return request.url.starts_with("https://") ? "UNSIGNED-PAYLOAD" : sha256_hex(request.content());
+}
+
+// Throws where the URL has no key.
+ObjectUrl object_of(const std::string& url) {
+  ObjectUrl parts = parse_object_url(url);
+  if (parts.key.empty())
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' names no object", one_line(url)));
+  return parts;
+}
+
+std::string path_of(const ObjectUrl& object) { return "/" + percent_encoded(object.key, "/"); }
+
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> of) {
   return std::find(of.begin(), of.end(), text) != of.end();
 }
@@ -62,9 +80,14 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> of
 
 class S3Store::Call final : public StoreCall, public std::enable_shared_from_this<S3Store::Call> {
  public:
-  // `rest`: `/KEY` or `/?QUERY`, percent-encoded.
-  Call(std::shared_ptr<Shared> shared, std::string bucket, std::string rest, std::optional<ObjectVersion> pin)
-      : shared_(std::move(shared)), bucket_(std::move(bucket)), rest_(std::move(rest)), pin_(std::move(pin)) {}
+  // `rest`: `/KEY` or `/?QUERY`, percent-encoded. `secrets`: what stores may repeat of it and errors must not.
+  Call(std::shared_ptr<Shared> shared, std::string bucket, std::string rest, std::optional<ObjectVersion> pin,
+       std::vector<std::string> secrets = {})
+      : shared_(std::move(shared)),
+        bucket_(std::move(bucket)),
+        rest_(std::move(rest)),
+        pin_(std::move(pin)),
+        secrets_(std::move(secrets)) {}
 
   void prepare(HttpRequest request, Ready ready) override {
     shared_->regions().get(bucket_, [self = shared_from_this(), request = std::move(request), ready = std::move(ready)](
@@ -134,7 +157,9 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     if (shared_->config().options.requester_pays) request.headers.add("x-amz-request-payer", "requester");
     used_ = {.endpoint = parse_http_url(request.url).origin, .region = region, .as_whom = "unsigned"};
     if (credentials != nullptr && !credentials->is_anonymous()) {
-      request.headers.add("x-amz-content-sha256", std::string(kSha256OfNothing));
+      if (request.headers.find("x-amz-content-sha256") == nullptr) {
+        request.headers.add("x-amz-content-sha256", content_hash(request));
+      }
       sign_aws(request, *credentials, {.region = region, .time = shared_->now()});
       const std::string& field = *request.headers.find("Authorization");
       used_.signature = field.substr(field.rfind('=') + 1);
@@ -159,8 +184,10 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     if (error.code == "RequestTimeTooSkewed" && !std::exchange(clock_set_, true)) {
       return set_clock(response) ? Kind::kAgain : Kind::kFinal;
     }
-    if (is_busy_status(status) || is_one_of(error.code, {"RequestTimeout", "SlowDown", "InternalError",
-                                                         "OperationAborted", "ServiceUnavailable"})) {
+    if (error.code == "NotImplemented") return Kind::kFinal;  // status 501
+    if (is_busy_status(status) ||
+        is_one_of(error.code, {"RequestTimeout", "SlowDown", "InternalError", "OperationAborted",
+                               "ConditionalRequestConflict", "ServiceUnavailable"})) {
       return Kind::kBusy;
     }
     const bool is_elsewhere = (status == 301 || status == 400) && is_region_name(error.region);
@@ -200,6 +227,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     if (!error.message.empty()) said += ": " + error.message;
     if (said.empty()) said = response.body;
     // Stores repeat what they were sent.
+    said = without_secrets(std::move(said), secrets_);
     if (used_.credentials != nullptr) {
       const AwsCredentials& used = *used_.credentials;
       said = without_secrets(std::move(said),
@@ -219,6 +247,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
   const std::string bucket_;
   const std::string rest_;
   const std::optional<ObjectVersion> pin_;
+  const std::vector<std::string> secrets_;
   mutable std::mutex mutex_;  // an attempt that was given up may still come to its request
   Used used_;
   std::string redirected_to_;
@@ -232,10 +261,30 @@ S3Store::S3Store(const S3Options& options, const HttpCalls& calls, const Environ
     : shared_(std::make_shared<Shared>(resolve_s3(options, environment), calls, environment)) {}
 
 std::shared_ptr<StoreCall> S3Store::read(const std::string& url, const std::optional<ObjectVersion>& pin) {
-  const ObjectUrl parts = parse_object_url(url);
-  if (parts.key.empty())
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' names no object", one_line(url)));
-  return std::make_shared<Call>(shared_, parts.bucket, "/" + percent_encoded(parts.key, "/"), pin);
+  const ObjectUrl object = object_of(url);
+  return std::make_shared<Call>(shared_, object.bucket, path_of(object), pin);
+}
+
+std::unique_ptr<StoreUpload> S3Store::upload(const HttpCalls& calls, const std::string& url,
+                                             const OutputOptions& options) {
+  const ObjectUrl object = object_of(url);
+  const auto make_call = [shared = shared_, object](const std::string& query, std::vector<std::string> secrets) {
+    const std::string rest = path_of(object) + (query.empty() ? "" : "?" + query);
+    return std::make_shared<Call>(shared, object.bucket, rest, std::nullopt, std::move(secrets));
+  };
+  const bool hashes = shared_->config().options.endpoint.starts_with("http://");
+  return std::make_unique<S3Upload>(calls, url, make_call, hashes, options);
+}
+
+std::shared_ptr<StoreCall> S3Store::list_uploads(const ObjectUrl& prefix, const std::string& page) {
+  return std::make_shared<Call>(shared_, prefix.bucket, "/?" + s3_list_uploads_query(prefix.key, page), std::nullopt);
+}
+
+std::shared_ptr<StoreCall> S3Store::call_of_upload(const UnfinishedUpload& upload) {
+  const ObjectUrl object = object_of(upload.url);
+  const std::string id = percent_encoded(upload.id);
+  return std::make_shared<Call>(shared_, object.bucket, path_of(object) + "?uploadId=" + id, std::nullopt,
+                                std::vector<std::string>{upload.id, id});
 }
 
 std::shared_ptr<StoreCall> S3Store::list(const ListRequest& request) {

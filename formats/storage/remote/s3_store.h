@@ -7,7 +7,9 @@
 
 #include "millrace/formats/storage/remote/object_read.h"
 #include "millrace/formats/storage/remote/object_store.h"
+#include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/s3_config.h"
+#include "millrace/formats/storage/remote/unfinished_upload.h"
 
 namespace millrace {
 
@@ -22,6 +24,12 @@ class S3Store final : public BucketStore {
                                                 const std::optional<ObjectVersion>& pin) override;
   [[nodiscard]] std::shared_ptr<StoreCall> list(const ListRequest& request) override;
   [[nodiscard]] ListedPage parse_page(std::string_view body) const override;
+  [[nodiscard]] std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
+                                                    const OutputOptions& options) override;
+  /// Uploads of objects whose keys begin with `prefix`, as `list`; its pages are read by `parse_s3_uploads`.
+  [[nodiscard]] std::shared_ptr<StoreCall> list_uploads(const ObjectUrl& prefix, const std::string& page);
+  /// A call about one of them.
+  [[nodiscard]] std::shared_ptr<StoreCall> call_of_upload(const UnfinishedUpload& upload);
   [[nodiscard]] std::string scheme() const override { return "s3"; }
   [[nodiscard]] std::string name() const override;
 

@@ -28,6 +28,13 @@ void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
 std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const GlobProgress&) {
   throw ErrorException(refusal(pattern));
 }
+std::unique_ptr<OutputFile> RemoteStorage::create(const std::string& url, const OutputOptions&) {
+  throw ErrorException(refusal(url));
+}
+std::vector<UnfinishedUpload> RemoteStorage::unfinished_uploads(const std::string& prefix, std::chrono::seconds) {
+  throw ErrorException(refusal(prefix));
+}
+void RemoteStorage::abort_upload(const UnfinishedUpload& upload) { throw ErrorException(refusal(upload.url)); }
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
 
 std::optional<std::string> process_environment(std::string_view) { return std::nullopt; }

@@ -257,7 +257,7 @@ TEST(GcsOutcome, SaysWhatAskingAgainWouldBring) {
   EXPECT_EQ(judge_gcs(limited("forbidden"), {}).kind, OutcomeKind::kFinal);
   HttpResponse refused = answered(403, "no, key-1");
   refused.head.headers.add("X-GUploader-UploadID", "AB\tcd");
-  EXPECT_EQ(judge_gcs(refused, {}, "key-1").text, "status 403: no, ... (request AB\\tcd)");
+  EXPECT_EQ(judge_gcs(refused, {}, {"key-1"}).text, "status 403: no, ... (request AB\\tcd)");
 }
 
 TEST(GoogleError, IsReadFromEachFormThatBodiesHave) {

@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "millrace/formats/error.h"
 #include "tests/formats/storage/remote/fetch.h"
 #include "tests/formats/storage/remote/object_server.h"
+#include "tests/formats/storage/remote/s3_client.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::routed_storage_test {
@@ -17,6 +19,24 @@ namespace {
 using test::content_of;
 using test::ObjectServer;
 using test::ServedFault;
+
+// The environment of the process leads to a server as long as this is there.
+class AwsVariables {
+ public:
+  explicit AwsVariables(const ObjectServer& server) {
+    ::setenv("AWS_ENDPOINT_URL", server.url("").c_str(), 1);
+    ::setenv("AWS_ACCESS_KEY_ID", test::marked_credentials().access_key_id.c_str(), 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", test::marked_credentials().secret_access_key.c_str(), 1);
+    ::setenv("AWS_SESSION_TOKEN", test::marked_credentials().session_token.c_str(), 1);
+  }
+  ~AwsVariables() {
+    for (const char* name : {"AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
+      ::unsetenv(name);
+    }
+  }
+  AwsVariables(const AwsVariables&) = delete;
+  AwsVariables& operator=(const AwsVariables&) = delete;
+};
 
 TEST(RoutedStorage, ReadsWholeFilesWhereverTheyAre) {
   ObjectServer server;
@@ -66,6 +86,37 @@ TEST(RoutedStorage, SaysWhereAStoreDoesNotSay) {
   const std::string url = server.url("a");
   EXPECT_THROW((void)exists_anywhere(url), ErrorException);
   EXPECT_THROW((void)find_whole_anywhere(url), ErrorException);
+}
+
+TEST(RoutedStorage, WritesWholeFilesWhereverTheyAre) {
+  ObjectServer server({.s3 = test::marked_service()});
+  server.put("bucket/other", "");
+  const test::TemporaryFolder folder;
+  const AwsVariables variables(server);
+  static int runs = 0;  // what was read is known as long as the process lives
+  const std::string name = "written" + std::to_string(++runs);
+  for (const std::string& path : {"s3://bucket/" + name, folder.path(name)}) {
+    EXPECT_FALSE(find_whole_anywhere(path));
+    write_anywhere(path, "first");
+    EXPECT_EQ(find_whole_anywhere(path), "first") << "and not that there is none";
+    const auto file = open_output_anywhere(path);
+    EXPECT_EQ(file->path(), path);
+    file->write("sec");
+    file->write("ond");
+    EXPECT_EQ(read_whole_anywhere(path), "first");
+    file->commit();
+    EXPECT_EQ(read_whole_anywhere(path), "second");
+    EXPECT_EQ(known_size(path).value_or(6), 6U);
+  }
+  EXPECT_EQ(server.content("bucket/" + name), "second");
+}
+
+TEST(RoutedStorage, RefusesWhatCannotBeWritten) {
+  EXPECT_THROW((void)open_output_anywhere("https://host/a"), ErrorException);
+  EXPECT_THROW((void)open_output_anywhere("s3://bucket"), ErrorException);
+  EXPECT_THROW((void)open_output_anywhere("/no/such/folder/a"), ErrorException);
+  const test::TemporaryFolder folder;
+  EXPECT_THROW((void)open_output_anywhere(folder.path("a"), {.if_absent = true}), ErrorException);
 }
 
 TEST(RoutedStorage, JoinsFolderAndName) {

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/formats/storage/remote/output_options.h"
+#include "millrace/formats/storage/remote/pending_calls.h"
+#include "millrace/formats/storage/remote/store_request.h"
+#include "millrace/formats/storage/remote/store_upload.h"
+
+namespace millrace {
+
+/// Makes a call about an object of S3. `query`: what is behind its `?`, percent-encoded; empty: none. `secrets`: what
+/// errors must not repeat.
+using S3Calls = std::function<std::shared_ptr<StoreCall>(const std::string& query, std::vector<std::string> secrets)>;
+
+/// An object of S3: one PUT, or an upload in parts
+/// (https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html). Parts are of one size, which some stores
+/// demand. Where the answer to the last request was lost, the object that is there is asked for the mark of this
+/// upload.
+class S3Upload final : public StoreUpload {
+ public:
+  static constexpr size_t kMostParts = 10'000;
+
+  /// `hashes`: whether the content is signed: where nothing else guards it on its way, without TLS. Throws
+  /// `kInvalidArgument` for options that cannot be.
+  S3Upload(HttpCalls calls, std::string url, S3Calls make_call, bool hashes, const OutputOptions& options,
+           size_t most_parts = kMostParts);
+  ~S3Upload() override;
+
+  [[nodiscard]] size_t part_bytes() const override { return part_bytes_; }
+  void put(std::shared_ptr<const std::string> content) override;
+  void add(std::shared_ptr<const std::string> part) override;
+  void finish(std::shared_ptr<const std::string> last) override;
+  void abort() noexcept override;
+
+ private:
+  enum class There { kThis, kNot, kUnknown };
+  class Tags;
+
+  void begin();
+  [[nodiscard]] HttpRequest request_to_complete() const;
+  void settle(const StoreAnswer& answer) const;
+  [[nodiscard]] There look(std::string& why) const;
+  [[nodiscard]] HttpRequest request_with(const std::shared_ptr<const std::string>& content) const;
+  void add_condition(HttpRequest& request) const;
+  [[nodiscard]] std::shared_ptr<StoreCall> call_of_upload(const std::string& query) const;
+
+  const HttpCalls calls_;
+  const std::string url_;
+  const S3Calls make_call_;
+  const bool hashes_;
+  const bool if_absent_;
+  const size_t part_bytes_;
+  const int most_in_flight_;
+  const size_t most_parts_;
+  const std::string mark_ = make_upload_mark();
+
+  std::string id_;  // of the upload in parts; empty: there is none
+  size_t num_parts_ = 0;
+  uint64_t bytes_ = 0;  // of all that was handed over
+  // Of the calls in flight too.
+  const std::shared_ptr<PendingCalls> pending_ = std::make_shared<PendingCalls>();
+  const std::shared_ptr<Tags> tags_;
+};
+
+}  // namespace millrace

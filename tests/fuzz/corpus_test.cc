@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
 #ifdef MILLRACE_FUZZ_REMOTE
 INSTANTIATE_TEST_SUITE_P(OfObjectStores, Corpus,
                          ::testing::Values(Target{"s3_page", fuzz_s3_page, 3}, Target{"s3_error", fuzz_s3_error, 2},
+                                           Target{"s3_uploads", fuzz_s3_uploads, 3},
                                            Target{"object_url", fuzz_object_url, 3},
                                            Target{"aws_config", fuzz_aws_config, 3},
                                            Target{"aws_credential_answer", fuzz_aws_credential_answer, 5},

@@ -6,6 +6,7 @@
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/s3_error.h"
 #include "millrace/formats/storage/remote/s3_listing.h"
+#include "millrace/formats/storage/remote/s3_multipart.h"
 #include "tests/fuzz/fuzz_error.h"
 
 namespace millrace::test {
@@ -17,6 +18,20 @@ void fuzz_s3_page(std::string_view bytes) {
   } catch (const ErrorException& exception) {
     require_refusal(exception, {ErrorCode::kParse});
   }
+}
+
+void fuzz_s3_uploads(std::string_view bytes) {
+  try {
+    const S3UploadPage page = parse_s3_uploads("bucket", bytes);
+    for (const UnfinishedUpload& upload : page.uploads) {
+      require(upload.url.size() > std::string_view("s3://bucket/").size() && !upload.id.empty());
+    }
+    require(page.next.empty() || page.next.starts_with("&key-marker="));
+  } catch (const ErrorException& exception) {
+    require_refusal(exception, {ErrorCode::kParse});
+  }
+  require(parse_s3_upload_id(bytes).size() <= bytes.size());
+  static_cast<void>(is_s3_completed(bytes));
 }
 
 void fuzz_s3_error(std::string_view bytes) {

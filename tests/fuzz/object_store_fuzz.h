@@ -8,6 +8,10 @@ namespace millrace::test {
 /// token, or `kParse`.
 void fuzz_s3_page(std::string_view bytes);
 
+/// Reads any bytes as the answers of S3 to uploads in parts: a page of ListMultipartUploads, whose uploads have keys
+/// and numbers, or `kParse`; the number of an upload, and whether it is complete, never fail.
+void fuzz_s3_uploads(std::string_view bytes);
+
 /// Reads any bytes as the body of an error of S3, which never fails.
 void fuzz_s3_error(std::string_view bytes);
 

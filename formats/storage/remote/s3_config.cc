@@ -119,7 +119,12 @@ std::string s3_bucket_url(const S3Config& config, const std::string& bucket, con
 
 bool may_redirect_s3(const S3Config& config, const std::string& from, const std::string& to) {
   const HttpUrl source = parse_http_url(from);
-  const HttpUrl target = parse_http_url(to);
+  HttpUrl target;
+  try {
+    target = parse_http_url(to);
+  } catch (const ErrorException&) {  // a server's word: with a password, for one
+    return false;
+  }
   if (source.origin.starts_with("https://") && !target.origin.starts_with("https://")) return false;
   const std::string host = lower_case(target.host);
   if (host == lower_case(source.host)) return true;

@@ -28,6 +28,7 @@ class Asking final : public std::enable_shared_from_this<Asking> {
  private:
   AttemptOutcome outcome(const HttpResponse& response) {
     judged_.reset();
+    is_accepted_ = false;
     if (response.failure == HttpFailure::kRefused || response.failure == HttpFailure::kTooLong) {
       return AttemptOutcome::kAnswered;
     }
@@ -35,7 +36,8 @@ class Asking final : public std::enable_shared_from_this<Asking> {
       may_be_done_ = true;
       return AttemptOutcome::kTransport;
     }
-    if (request_.accepts(response)) return AttemptOutcome::kAnswered;
+    is_accepted_ = request_.accepts(response);
+    if (is_accepted_) return AttemptOutcome::kAnswered;
     judged_ = request_.call->judge(response);
     const bool is_busy = judged_->kind == StoreOutcome::Kind::kBusy;
     may_be_done_ = may_be_done_ || is_busy || response.head.status / 100 == 2;
@@ -44,7 +46,8 @@ class Asking final : public std::enable_shared_from_this<Asking> {
   }
 
   void end(HttpResponse response, int attempts) {
-    StoreAnswer answer{.is_accepted = response.failure == HttpFailure::kNone && !judged_, .may_be_done = may_be_done_};
+    StoreAnswer answer{.is_accepted = response.failure == HttpFailure::kNone && is_accepted_,
+                       .may_be_done = may_be_done_};
     if (!answer.is_accepted) answer.error = store_error(*request_.call, response, judged_, attempts);
     answer.response = std::move(response);
     done_(std::move(answer));
@@ -53,7 +56,8 @@ class Asking final : public std::enable_shared_from_this<Asking> {
   const StoreRequest request_;
   const std::function<void(StoreAnswer)> done_;
   // Of the engine's thread.
-  std::optional<StoreOutcome> judged_;  // the last answer, unless it is accepted
+  bool is_accepted_ = false;            // the last answer
+  std::optional<StoreOutcome> judged_;  // the same, of one that is not
   bool may_be_done_ = false;
 };
 

@@ -95,36 +95,41 @@ void HttpCall::set_up(const std::string& ca_file, nanoseconds now) {
 nanoseconds HttpCall::deadline() const {
   if (easy_ == nullptr) return nanoseconds::max();
   const HttpDeadlines& deadlines = request_.deadlines;
-  const nanoseconds next = response_.head.status == 0 ? begun_at_ + deadlines.first_byte : moved_at_ + deadlines.stall;
+  const nanoseconds next = is_answered() ? moved_at_ + deadlines.stall : begun_at_ + deadlines.first_byte;
   return std::min<nanoseconds>(next, begun_at_ + deadlines.whole);
 }
 
 void HttpCall::note_time(nanoseconds now) {
-  if (has_sent_more()) begun_at_ = now;
+  if (has_sent_more()) begun_at_ = moved_at_ = now;
   const size_t bytes = received_;
-  if (bytes < bytes_at_move_ + request_.deadlines.least_bytes && response_.head.status != 0 && head_seen_) return;
-  head_seen_ = response_.head.status != 0;
+  if (bytes < bytes_at_move_ + request_.deadlines.least_bytes && is_answered() && head_seen_) return;
+  head_seen_ = is_answered();
   bytes_at_move_ = bytes;
   moved_at_ = now;
 }
 
-// What libcurl has handed to the system, which holds little more than the network takes.
+// `least_bytes` or all that is left, of what libcurl has handed to the system, which holds little more than the network
+// takes.
 bool HttpCall::has_sent_more() {
-  if (easy_ == nullptr || request_.content().empty()) return false;
-  curl_off_t sent = 0;
-  curl_easy_getinfo(easy_.get(), CURLINFO_SIZE_UPLOAD_T, &sent);
-  return std::exchange(sent_, sent) != sent;  // less where a connection that was closed meanwhile is replaced
+  const auto all = static_cast<curl_off_t>(request_.content().size());
+  if (easy_ == nullptr || sent_at_move_ == all) return false;
+  curl_easy_getinfo(easy_.get(), CURLINFO_SIZE_UPLOAD_T, &sent_);
+  // Less where a connection that was closed meanwhile is replaced.
+  const curl_off_t more = sent_ - sent_at_move_;
+  if (more >= 0 && more < static_cast<curl_off_t>(request_.deadlines.least_bytes) && sent_ < all) return false;
+  sent_at_move_ = sent_;
+  return true;
 }
 
 void HttpCall::time_out() {
   const bool is_sent = sent_ >= static_cast<curl_off_t>(request_.content().size());
-  if (response_.head.status != 0) {
+  if (is_answered()) {
     fail(HttpFailure::kTimeout, "the answer came too slowly, or not to its end");
   } else if (is_sent) {
     fail(HttpFailure::kTimeout, "no answer came in time");
   } else {
     fail(HttpFailure::kTimeout,
-         fmt::format("nothing more could be sent in time after {} of {} bytes", sent_, request_.content().size()));
+         fmt::format("not enough could be sent in time: {} of {} bytes", sent_, request_.content().size()));
   }
 }
 

@@ -56,6 +56,8 @@ class HttpCall {
   void add_header(const std::string& line);
   void fail(HttpFailure failure, std::string reason);
   bool has_sent_more();
+  // Not by an interim answer.
+  [[nodiscard]] bool is_answered() const { return response_.head.status >= 200; }
   static int begin_sending(void* self, char* ip, char* local_ip, int port, int local_port) noexcept;
   static size_t take_header(char* data, size_t one, size_t size, void* self) noexcept;
   static size_t take_body(char* data, size_t one, size_t size, void* self) noexcept;
@@ -78,8 +80,9 @@ class HttpCall {
   size_t received_ = 0;
   size_t bytes_at_move_ = 0;
   curl_off_t sent_ = 0;  // bytes of the request's body
+  curl_off_t sent_at_move_ = 0;
   const std::chrono::nanoseconds made_at_;
-  std::chrono::nanoseconds begun_at_{0};  // or when more of the body was sent
+  std::chrono::nanoseconds begun_at_{0};  // or when `least_bytes` more of the body were sent
   std::chrono::nanoseconds moved_at_{0};  // when `least_bytes` more had come
 };
 

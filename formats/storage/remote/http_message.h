@@ -30,12 +30,12 @@ class HttpHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-/// How long a call may take. While a body is sent, each byte of it that goes begins all of these anew: how long it
-/// takes is up to the network, and only one that stands still is given up.
+/// How long a call may take. While a body is sent, `least_bytes` more of it, or its end, begin all of these anew: how
+/// long it takes is up to the network, and only one that stands still or trickles is given up.
 struct HttpDeadlines {
   /// From the beginning, connecting included, to the first byte of the answer. Default: 15 s
   std::chrono::milliseconds first_byte{15'000};
-  /// Without `least_bytes` more of the body. Default: 15 s
+  /// Without `least_bytes` more of a body. Default: 15 s
   std::chrono::milliseconds stall{15'000};
   size_t least_bytes = 240 << 10;  ///< Default: 240 KiB, which is 16 KiB/s
   /// In all. Default: 30 s, to which come the bytes that are asked for at 1 MiB/s

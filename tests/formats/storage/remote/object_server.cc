@@ -210,6 +210,9 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
       answer_.how = Answer::End::kClose;
       return write_head();
     }
+    if (fault_.kind == Kind::kInterimBeforeUpload) {
+      asio::write(socket_, asio::buffer(std::string("HTTP/1.1 102 Processing\r\n\r\n")));
+    }
     if (server_.options_.upload_pace) socket_.set_option(asio::socket_base::receive_buffer_size(kPacedBuffer));
     read_body();
   }

@@ -43,10 +43,11 @@ struct ServedFault {
     kChunked,  ///< without a Content-Length
     kGarbage,  ///< no HTTP
     // Of requests with a body; of the others of this list only those before the head, which come when all is done.
-    kStallUpload,         ///< it is never read
-    kResetInUpload,       ///< after half of it
-    kResetAfterUpload,    ///< after all of it, and nothing is done
-    kStatusBeforeUpload,  ///< `status` before it was read, and the connection is closed
+    kStallUpload,          ///< it is never read
+    kResetInUpload,        ///< after half of it
+    kResetAfterUpload,     ///< after all of it, and nothing is done
+    kStatusBeforeUpload,   ///< `status` before it was read, and the connection is closed
+    kInterimBeforeUpload,  ///< status 102 before it was read, and nothing else is wrong
   };
   Kind kind = Kind::kNone;
   int status = 0;

@@ -43,16 +43,22 @@ HttpRequest put(const ObjectServer& server, size_t bytes) {
   return request;
 }
 
-TEST(UploadDeadlines, ASlowUploadThatMovesIsNotGivenUp) {
+class SlowUploads : public testing::TestWithParam<ServedFault::Kind> {};
+INSTANTIATE_TEST_SUITE_P(UploadDeadlines, SlowUploads,
+                         testing::Values(ServedFault::Kind::kNone, ServedFault::Kind::kInterimBeforeUpload));
+
+TEST_P(SlowUploads, ThatMoveAreNotGivenUp) {
   // More than sockets hold: what is sent of one step is no part of the one before.
   constexpr size_t kStep = 12 << 20;
   constexpr size_t kSteps = 5;
   std::atomic<size_t> may_read = 0;
   std::atomic<size_t> read = 0;
-  ObjectServer server({.upload_pace = [&](const ServedRequest&, size_t so_far) {
-    read = so_far;
-    return may_read > so_far ? may_read - so_far : 0;
-  }});
+  ObjectServer server({.fault = [](const ServedRequest&) { return ServedFault{.kind = GetParam()}; },
+                       .upload_pace =
+                           [&](const ServedRequest&, size_t so_far) {
+                             read = so_far;
+                             return may_read > so_far ? may_read - so_far : 0;
+                           }});
   server.put("a", "answer");
   const auto clock = std::make_shared<ManualHttpClock>();
   const auto engine = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = clock});
@@ -72,6 +78,26 @@ TEST(UploadDeadlines, ASlowUploadThatMovesIsNotGivenUp) {
   EXPECT_GT(clock->now(), HttpDeadlines().whole);
 }
 
+// 8 KiB/s, half of what is asked for.
+TEST(UploadDeadlines, AnUploadThatTricklesIsGivenUp) {
+  const auto clock = std::make_shared<ManualHttpClock>();
+  ObjectServer server({.upload_pace = [&](const ServedRequest&, size_t so_far) {
+    const auto may_read = static_cast<size_t>(clock->now().count() / 1'000'000'000 * (8 << 10));
+    return may_read > so_far ? may_read - so_far : 0;
+  }});
+  server.put("a", "answer");
+  const auto engine = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = clock});
+  const auto sink = std::make_shared<Sink>();
+  engine->start(put(server, 64 << 20), sink);
+  while (!sink->is_there && clock->now() < std::chrono::minutes(20)) {
+    clock->turn(std::chrono::seconds(1));
+    engine->look_at_clock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ASSERT_TRUE(sink->is_there);
+  EXPECT_EQ(sink->answer.failure, HttpFailure::kTimeout);
+}
+
 TEST(UploadDeadlines, AnUploadThatStandsStillIsGivenUp) {
   for (const size_t reads : {size_t{0}, size_t{20} << 20}) {
     ObjectServer server({.fault =
@@ -87,7 +113,7 @@ TEST(UploadDeadlines, AnUploadThatStandsStillIsGivenUp) {
     ASSERT_TRUE(sink->flag.wait());
     EXPECT_EQ(sink->answer.failure, HttpFailure::kTimeout);
     EXPECT_THAT(sink->answer.reason,
-                AllOf(StartsWith("nothing more could be sent in time after "), HasSubstr("of 67108864 bytes")));
+                AllOf(StartsWith("not enough could be sent in time: "), HasSubstr("of 67108864 bytes")));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/remote/http_engine.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -88,6 +89,14 @@ class HttpEngine::Loop {
     }
     wake();
   }
+  // From now on each call is cancelled, those in flight too, and no timer is waited for. Returns when no connection is
+  // in use.
+  void refuse_all() {
+    std::unique_lock lock(mutex_);
+    refusing_ = true;
+    wake();
+    refuses_.wait(lock, [this] { return has_refused_; });
+  }
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -119,25 +128,37 @@ class HttpEngine::Loop {
       while (const auto number = queue_.take()) begin(*number);
       sleep();
     }
+    cancel_all();
+  }
+
+ private:
+  void cancel_all() {
     for (auto& [number, call] : std::exchange(calls_, {})) {
       call->cancel();
       end(*call, CURLE_OK);
     }
   }
 
- private:
   // False when all is to end.
   bool take_orders() {
     std::vector<std::unique_ptr<HttpCall>> calls;
     std::vector<uint64_t> cancelled;
     bool stopping;
+    bool refusing;
     {
       const std::lock_guard lock(mutex_);
       calls.swap(new_calls_);
       cancelled.swap(cancelled_);
       stopping = stopping_;
+      refusing = refusing_;
     }
     for (auto& call : calls) add(std::move(call));
+    if (refusing) {
+      cancel_all();
+      const std::lock_guard lock(mutex_);
+      has_refused_ = true;
+      refuses_.notify_all();
+    }
     for (const uint64_t number : cancelled) {
       const auto found = calls_.find(number);
       if (found == calls_.end()) continue;
@@ -229,7 +250,7 @@ class HttpEngine::Loop {
       std::function<void()> function;
       {
         const std::lock_guard lock(mutex_);
-        if (timers_.empty() || timers_.begin()->first > now) return;
+        if (timers_.empty() || (timers_.begin()->first > now && !refusing_)) return;
         function = std::move(timers_.begin()->second);
         timers_.erase(timers_.begin());
       }
@@ -244,6 +265,7 @@ class HttpEngine::Loop {
     for (const auto& [number, call] : calls_) wait = std::min(wait, call->deadline() - now);
     {
       const std::lock_guard lock(mutex_);
+      if (!timers_.empty() && refusing_) return;
       if (!timers_.empty()) wait = std::min(wait, timers_.begin()->first - now);
       if (!new_calls_.empty() || !cancelled_.empty() || stopping_) return;
     }
@@ -265,6 +287,9 @@ class HttpEngine::Loop {
   std::multimap<Nanoseconds, std::function<void()>> timers_;
   uint64_t next_number_ = 1;
   bool stopping_ = false;
+  bool refusing_ = false;
+  bool has_refused_ = false;
+  std::condition_variable refuses_;
   HttpStatistics statistics_;
 };
 
@@ -346,7 +371,7 @@ std::shared_ptr<HttpEngine> HttpEngine::of_process() {
       const std::shared_ptr<HttpEngine> last = known.lock();
       if (last == nullptr || last->is_of_other_process()) return;
       last->end_aside();
-      if (std::this_thread::get_id() != last->thread_.get_id()) last->end_thread();
+      if (std::this_thread::get_id() != last->thread_.get_id()) last->loop_->refuse_all();
     });
     static_cast<void>(registered);
   }

@@ -70,14 +70,15 @@ class HttpEngine {
 
   /// One for the process, with `ca_file_in` its environment, made when it is asked for and kept as long as somebody has
   /// it; another one in the child of a fork, and where the environment names another file. When the process exits its
-  /// calls are cancelled.
+  /// calls are cancelled, and each that is started afterwards.
   static std::shared_ptr<HttpEngine> of_process();
 
   /// Starts a call, and gives its number. Throws `std::bad_alloc`; then nobody is told.
   uint64_t start(HttpRequest request, std::shared_ptr<HttpSink> sink);
   /// The sink of this call is told soon, if it was not yet: with the answer, or that it was cancelled.
   void cancel(uint64_t call);
-  /// Calls a function on the engine's thread after some time; or never, where the engine goes before.
+  /// Calls a function on the engine's thread after some time, soon when the process exits; or never, where the engine
+  /// goes before.
   void call_after(std::chrono::nanoseconds time, std::function<void()> function);
   /// Runs a function on a thread of its own: what waits for files or processes. It is asked to stop when the engine
   /// ends, and that of the process when it exits; both wait for it. Throws `std::system_error` where no thread can be

@@ -18,6 +18,7 @@
 #include "millrace/formats/storage/remote/s3_regions.h"
 #include "millrace/formats/storage/remote/s3_signature.h"
 #include "millrace/formats/storage/remote/s3_upload.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 
@@ -238,7 +239,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     if (const std::string* location = response.head.headers.find("Location")) {
       text += redirects_ > kMostRedirects
                   ? fmt::format("; more than {} redirects", kMostRedirects)
-                  : fmt::format("; it leads to {}", one_line(location->substr(0, location->find('?'))));
+                  : fmt::format("; it leads to {}", one_line(shown_url(location->substr(0, location->find('?')))));
     }
     return text;
   }
@@ -292,6 +293,8 @@ std::shared_ptr<StoreCall> S3Store::list(const ListRequest& request) {
 }
 
 ListedPage S3Store::parse_page(std::string_view body) const { return parse_s3_page(body); }
+
+std::chrono::system_clock::time_point S3Store::now() const { return shared_->now(); }
 
 std::string S3Store::name() const { return "s3 " + shared_->config().options.endpoint; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ class S3Store final : public BucketStore {
   [[nodiscard]] std::shared_ptr<StoreCall> list_uploads(const ObjectUrl& prefix, const std::string& page);
   /// A call about one of them.
   [[nodiscard]] std::shared_ptr<StoreCall> call_of_upload(const UnfinishedUpload& upload);
+  /// The time of day by the store's clock, as far as an answer has said that ours goes wrong.
+  [[nodiscard]] std::chrono::system_clock::time_point now() const;
   [[nodiscard]] std::string scheme() const override { return "s3"; }
   [[nodiscard]] std::string name() const override;
 

@@ -19,7 +19,6 @@ namespace {
 std::vector<UnfinishedUpload> list_unfinished_uploads(const HttpCalls& calls, S3Store& store, const std::string& prefix,
                                                       std::chrono::seconds older_than) {
   const ObjectUrl url = parse_object_url(prefix);
-  const auto latest = calls.engine->wall_now() - older_than;
   std::vector<UnfinishedUpload> found;
   std::string place;
   do {
@@ -34,7 +33,8 @@ std::vector<UnfinishedUpload> list_unfinished_uploads(const HttpCalls& calls, S3
       fail(prefix, fmt::format("cannot list its uploads: {}{}", exception.error().message, call->asked()));
     }
     for (UnfinishedUpload& upload : page.uploads) {
-      if (upload.begun <= latest) found.push_back(std::move(upload));
+      if (std::chrono::floor<std::chrono::seconds>(store.now() - upload.begun) >= older_than)
+        found.push_back(std::move(upload));
     }
     if (page.next == place && !place.empty()) fail(prefix, "cannot list its uploads: a page names itself as the next");
     place = std::move(page.next);

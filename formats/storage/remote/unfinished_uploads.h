@@ -10,8 +10,9 @@
 
 namespace millrace {
 
-/// Uploads of objects whose URLs begin with `prefix`, `s3://BUCKET/KEY…`, that began before `older_than` ago, as the
-/// store lists them: by key. Blocks. Throws `kIo` where the store does not answer, or with something else.
+/// Uploads of objects whose URLs begin with `prefix`, `s3://BUCKET/KEY…`, that began before `older_than` ago by the
+/// store's clock, as it lists them: by key. Blocks. Throws `kIo` where the store does not answer, or with something
+/// else.
 [[nodiscard]] std::vector<UnfinishedUpload> list_unfinished_uploads(const HttpCalls& calls, S3Store& store,
                                                                     const std::string& prefix,
                                                                     std::chrono::seconds older_than);

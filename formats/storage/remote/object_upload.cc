@@ -41,6 +41,7 @@ void ObjectUpload::commit() {
 }
 
 void ObjectUpload::require_open() const {
+  if (process_ != ::getpid()) throw upload_error(path_, "another process began it, which this one was forked from");
   if (upload_ == nullptr) throw upload_error(path_, "it was committed, or failed before");
 }
 

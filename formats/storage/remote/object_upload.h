@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <unistd.h>
+
 #include "millrace/formats/storage/output_file.h"
 #include "millrace/formats/storage/remote/store_upload.h"
 
@@ -17,7 +19,8 @@ namespace millrace {
 /// upload. Memory is taken for these parts and one more.
 ///
 /// Destruction without `commit`, and any failure, ends the upload, as far as the store answers. A process that is
-/// killed leaves parts that nobody sees: `RemoteStorage::unfinished_uploads`. Not on the engine's thread.
+/// killed leaves parts that nobody sees: `RemoteStorage::unfinished_uploads`. Not on the engine's thread; in the child
+/// of a fork every step is an error, and the upload stays that of its parent.
 ///
 ///     const std::unique_ptr<OutputFile> file = RemoteStorage::of_process()->create("s3://bucket/model.safetensors");
 ///     file->write(bytes);
@@ -38,6 +41,7 @@ class ObjectUpload final : public OutputFile {
   template <typename Step>
   void attempt(Step step);
 
+  const pid_t process_ = ::getpid();  // in the child of a fork nobody would answer
   const std::function<void()> changed_;
   std::unique_ptr<StoreUpload> upload_;  // null: it has come to an end
   const size_t part_bytes_;

@@ -40,17 +40,26 @@ class Sending final : public std::enable_shared_from_this<Sending> {
   static constexpr uint64_t kLeastProgress = 256 << 10;
 
   HttpRequest request() const {
-    const std::string total = chunk_.is_last ? fmt::format("{}", end_) : "*";
-    if (asks_) {
-      HttpRequest question = small_request(HttpMethod::kPut);
-      question.headers.add("Content-Range", "bytes */" + total);
-      return question;
-    }
+    HttpRequest request = asks_ ? question() : rest();
+    // https://cloud.google.com/storage/docs/data-validation
+    if (chunk_.is_last) request.headers.add("x-goog-hash", "crc32c=" + chunk_.crc);
+    return request;
+  }
+
+  std::string total() const { return chunk_.is_last ? fmt::format("{}", end_) : "*"; }
+
+  HttpRequest question() const {
+    HttpRequest question = small_request(HttpMethod::kPut);
+    question.headers.add("Content-Range", "bytes */" + total());
+    return question;
+  }
+
+  HttpRequest rest() const {
     HttpRequest request{
         .method = HttpMethod::kPut,
         .shared_body = {.buffer = chunk_.content, .begin = kept_ - chunk_.offset, .size = end_ - kept_}};
     request.headers.add("Content-Type", "application/octet-stream");
-    request.headers.add("Content-Range", fmt::format("bytes {}-{}/{}", kept_, end_ - 1, total));
+    request.headers.add("Content-Range", fmt::format("bytes {}-{}/{}", kept_, end_ - 1, total()));
     return request;
   }
 

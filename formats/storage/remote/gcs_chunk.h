@@ -16,6 +16,7 @@ struct GcsChunk {
   uint64_t offset = 0;                   ///< in the object
   std::shared_ptr<const std::string> content = {};
   bool is_last = false;
+  std::string crc = {};  ///< of the last one: CRC32C of the object in base64, without which the store takes none
 };
 
 /// Sends it with retries: what the store has kept of it, which may be less than was sent, is not sent again, and after

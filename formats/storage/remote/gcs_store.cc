@@ -71,7 +71,9 @@ StoreOutcome judge_gcs(const HttpResponse& response, const std::optional<ObjectV
                        const std::vector<std::string>& secrets) {
   const GoogleError error = parse_google_error(response.head.status, without_secrets(response.body, secrets));
   StoreOutcome outcome{.kind = kind_of(error, pin), .text = error.to_string()};
-  if (const std::string* id = response.head.headers.find("x-guploader-uploadid")) {
+  // Of a success it may be that of a session that has begun, whose objects whoever has it can write.
+  const std::string* const id = response.head.headers.find("x-guploader-uploadid");
+  if (id != nullptr && response.head.status / 100 != 2) {
     outcome.text += fmt::format(" (request {})", excerpt(printable(without_secrets(*id, secrets)), kMostShown));
   }
   return outcome;
@@ -123,10 +125,10 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
     // (https://cloud.google.com/storage/docs/transcoding). Nobody unpacks it here.
     if (request.headers.find("Range") != nullptr) request.headers.add("Accept-Encoding", "gzip");
     // The URL of a session is the server's word for where it is, and needs no other proof.
-    const bool is_shown = !token->access_token.empty() && origin_of(url_) == origin_of(service_.endpoint);
-    if (is_shown) request.headers.add("Authorization", "Bearer " + token->access_token);
+    const bool is_shown = origin_of(url_) == origin_of(service_.endpoint);
+    if (is_shown && !token->access_token.empty()) request.headers.add("Authorization", "Bearer " + token->access_token);
     // Who pays is in the query where it is said.
-    if (!token->quota_project.empty() && service_.user_project.empty()) {
+    if (is_shown && !token->quota_project.empty() && service_.user_project.empty()) {
       request.headers.add("x-goog-user-project", token->quota_project);
     }
     const std::lock_guard lock(mutex_);

@@ -122,6 +122,8 @@ void GcsUpload::abort() noexcept {
   try {
     pending_->cancel();
     if (session_.empty()) return;
+    // What the store made an object before its end.
+    if (!last_->is_accepted && is_ok(last_->response)) remove(last_->response.body);
     ask_to_remove(calls_, make_call_(session_, secrets_), is_removed);
     session_.clear();
   } catch (...) {  // it ends by itself after a week
@@ -145,22 +147,30 @@ void GcsUpload::begin() {
     return;
   }
   const bool is_there = if_absent_ && answer.response.head.status == 412;
-  throw upload_error(url(), (is_there ? "there is such an object already: " : "") + answer.error);
+  const bool is_begun = answer.response.failure == HttpFailure::kNone && is_ok(answer.response);
+  throw upload_error(url(), (is_there   ? "there is such an object already: "
+                             : is_begun ? "it began, and its Location is no URL that can be written to: "
+                                        : "") +
+                                answer.error);
 }
 
 void GcsUpload::send(std::shared_ptr<const std::string> content, bool is_last) {
   if (const std::string error = pending_->wait_for_most(0); !error.empty()) throw upload_error(url(), error);
+  *last_ = {};
   const uint64_t offset = std::exchange(bytes_, bytes_ + content->size());
   crc_ = crc32c(*content, crc_);
-  pending_->begin();
-  pending_->keep(send_chunk(
-      calls_,
-      {.call = make_call_(session_, secrets_), .offset = offset, .content = std::move(content), .is_last = is_last},
-      [pending = pending_, last = last_, is_last](StoreAnswer answer) {
-        std::string error = answer.error;
-        if (is_last) *last = std::move(answer);
-        pending->end(std::move(error));
-      }));
+  const auto call = std::make_shared<PendingCalls::Call>(pending_);
+  pending_->keep(send_chunk(calls_,
+                            {.call = make_call_(session_, secrets_),
+                             .offset = offset,
+                             .content = std::move(content),
+                             .is_last = is_last,
+                             .crc = crc_text(crc_)},
+                            [call, last = last_](StoreAnswer answer) {
+                              std::string error = answer.error;
+                              *last = std::move(answer);
+                              call->end(std::move(error));
+                            }));
 }
 
 // Returns where the object is there.
@@ -183,13 +193,17 @@ void GcsUpload::settle(const StoreAnswer& answer) {
 void GcsUpload::check(const std::string& resource) {
   const std::string crc = text_in(resource, "crc32c");
   if (crc.empty() || crc == crc_text(crc_)) return;
-  // It is visible, and nobody should read it.
-  const std::string generation = text_in(resource, "generation");
-  const bool is_gone =
-      !generation.empty() &&
-      ask_to_remove(calls_, make_call_(gcs_generation_url(service_, object_, generation), {}), is_removed);
+  // It is there, and nobody should read it: of a store that did not compare it itself.
+  const bool is_gone = remove(resource);
   throw upload_error(url(), fmt::format("the CRC32C of what came there is {}, and of what was sent {}; it {} removed",
                                         excerpt(printable(crc)), crc_text(crc_), is_gone ? "was" : "could not be"));
+}
+
+// Whether it did.
+bool GcsUpload::remove(const std::string& resource) {
+  const std::string generation = text_in(resource, "generation");
+  return !generation.empty() &&
+         ask_to_remove(calls_, make_call_(gcs_generation_url(service_, object_, generation), {}), is_removed);
 }
 
 }  // namespace millrace

@@ -19,9 +19,9 @@ namespace millrace {
 using GcsCalls = std::function<std::shared_ptr<StoreCall>(std::string url, std::vector<std::string> secrets)>;
 
 /// An object of Google Cloud Storage: one request, or a resumable session
-/// (https://cloud.google.com/storage/docs/performing-resumable-uploads) whose chunks go one after the other. What the
-/// store says that it has, its CRC32C, is compared. Where the answer to the last request was lost, the object that is
-/// there is asked for the mark of this upload.
+/// (https://cloud.google.com/storage/docs/performing-resumable-uploads) whose chunks go one after the other. The
+/// store is told the CRC32C of the object, and what it says that it has is compared. Where the answer to the last
+/// request was lost, the object that is there is asked for the mark of this upload.
 class GcsUpload final : public StoreUpload {
  public:
   static constexpr size_t kGranule = 256 << 10;  ///< of which chunks are multiples
@@ -40,6 +40,7 @@ class GcsUpload final : public StoreUpload {
   void send(std::shared_ptr<const std::string> content, bool is_last);
   void settle(const StoreAnswer& answer);
   void check(const std::string& resource);
+  bool remove(const std::string& resource);
   [[nodiscard]] std::string url() const { return object_.to_string(); }
 
   const HttpCalls calls_;
@@ -56,7 +57,7 @@ class GcsUpload final : public StoreUpload {
   uint32_t crc_ = 0;                  // of them
   // Of the call in flight too.
   const std::shared_ptr<PendingCalls> pending_ = std::make_shared<PendingCalls>();
-  const std::shared_ptr<StoreAnswer> last_ = std::make_shared<StoreAnswer>();  // to the last chunk
+  const std::shared_ptr<StoreAnswer> last_ = std::make_shared<StoreAnswer>();  // to the chunk that went last
 };
 
 }  // namespace millrace

@@ -4,22 +4,24 @@
 
 namespace millrace {
 
-void PendingCalls::begin() {
-  const std::lock_guard lock(mutex_);
-  ++in_flight_;
+PendingCalls::Call::Call(std::shared_ptr<PendingCalls> among) : among_(std::move(among)) {
+  const std::lock_guard lock(among_->mutex_);
+  ++among_->in_flight_;
+}
+
+void PendingCalls::Call::end(std::string error) {
+  const std::shared_ptr<PendingCalls> among = std::exchange(among_, nullptr);
+  if (among == nullptr) return;
+  const std::lock_guard lock(among->mutex_);
+  --among->in_flight_;
+  if (among->error_.empty()) among->error_ = std::move(error);
+  among->ended_.notify_all();
 }
 
 void PendingCalls::keep(const std::shared_ptr<RetriedCall>& call) {
   const std::lock_guard lock(mutex_);
   std::erase_if(calls_, [](const auto& one) { return one.expired(); });
   calls_.push_back(call);
-}
-
-void PendingCalls::end(std::string error) {
-  const std::lock_guard lock(mutex_);
-  --in_flight_;
-  if (error_.empty()) error_ = std::move(error);
-  ended_.notify_all();  // under the lock: whoever waits may be the last to have this
 }
 
 std::string PendingCalls::wait_for_most(int most) {

@@ -97,6 +97,15 @@ std::string s3_complete_body(const std::vector<std::string>& tags) {
   return std::move(writer.text);
 }
 
+std::string s3_tag_of(std::string_view content) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  if (EVP_Digest(content.data(), content.size(), digest.data(), &size, EVP_md5(), nullptr) != 1) return {};  // FIPS
+  std::string tag;
+  for (unsigned int i = 0; i < size; ++i) tag += fmt::format("{:02x}", digest[i]);
+  return tag;
+}
+
 std::string s3_tag_of_parts(const std::vector<std::string>& tags) {
   std::string all;
   for (const std::string& tag : tags) {
@@ -104,12 +113,8 @@ std::string s3_tag_of_parts(const std::vector<std::string>& tags) {
     if (!bytes) return {};
     all += *bytes;
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  if (EVP_Digest(all.data(), all.size(), digest.data(), &size, EVP_md5(), nullptr) != 1) return {};  // FIPS has none
-  std::string tag;
-  for (unsigned int i = 0; i < size; ++i) tag += fmt::format("{:02x}", digest[i]);
-  return fmt::format("{}-{}", tag, tags.size());
+  const std::string tag = s3_tag_of(all);
+  return tag.empty() ? tag : fmt::format("{}-{}", tag, tags.size());
 }
 
 std::string s3_list_uploads_query(std::string_view prefix, const std::string& page) {

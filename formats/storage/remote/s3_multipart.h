@@ -20,6 +20,10 @@ namespace millrace {
 /// The body of `CompleteMultipartUpload`. `tags`: the field `ETag` of each part, in order.
 [[nodiscard]] std::string s3_complete_body(const std::vector<std::string>& tags);
 
+/// The entity tag, without quotes, of an object that came in one request: the MD5 of its content; empty where nobody
+/// can say it.
+[[nodiscard]] std::string s3_tag_of(std::string_view content);
+
 /// The entity tag, without quotes, of an object of parts with these: the MD5 of their MD5s, `-` and how many there are;
 /// empty where they are not MD5s.
 [[nodiscard]] std::string s3_tag_of_parts(const std::vector<std::string>& tags);

@@ -15,6 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kPartBytes = 16 << 20;
+constexpr int kMostAborts = 4;
 constexpr const char* kMark = "x-amz-meta-millrace-upload";
 
 bool is_created(const HttpResponse& response) { return response.head.status == 200; }
@@ -61,6 +62,7 @@ S3Upload::~S3Upload() = default;
 
 void S3Upload::put(std::shared_ptr<const std::string> content) {
   bytes_ = content->size();
+  content_ = content;
   HttpRequest request = request_with(content);
   request.headers.add(kMark, mark_);
   add_condition(request);
@@ -83,11 +85,11 @@ void S3Upload::add(std::shared_ptr<const std::string> part) {
   const auto accepts = [](const HttpResponse& response) {
     return response.head.status == 200 && response.head.headers.find("ETag") != nullptr;
   };
-  const auto done = [pending = pending_, tags = tags_, index](const StoreAnswer& answer) {
+  const auto call = std::make_shared<PendingCalls::Call>(pending_);
+  const auto done = [call, tags = tags_, index](const StoreAnswer& answer) {
     if (answer.is_accepted) tags->set(index, *answer.response.head.headers.find("ETag"));
-    pending->end(answer.is_accepted ? "" : fmt::format("part {}: {}", index + 1, answer.error));
+    call->end(answer.is_accepted ? "" : fmt::format("part {}: {}", index + 1, answer.error));
   };
-  pending_->begin();
   pending_->keep(ask_store(calls_,
                            {.call = call_of_upload(fmt::format("partNumber={}&", index + 1)),
                             .request = [request = request_with(part)] { return request; },
@@ -113,10 +115,16 @@ void S3Upload::abort() noexcept {
   try {
     pending_->cancel();
     if (id_.empty()) return;
-    const auto accepts = [](const HttpResponse& response) {
-      return response.head.status == 404 || response.head.status / 100 == 2;
+    // A part that was in flight may come after one abort
+    // (https://docs.aws.amazon.com/AmazonS3/latest/API/API_AbortMultipartUpload.html).
+    bool is_gone = false;
+    const auto accepts = [&is_gone](const HttpResponse& response) {
+      is_gone = response.head.status == 404;
+      return is_gone || response.head.status / 100 == 2;
     };
-    ask_to_remove(calls_, call_of_upload(""), accepts);
+    for (int i = 0; i < kMostAborts && !is_gone; ++i) {
+      if (!ask_to_remove(calls_, call_of_upload(""), accepts)) break;
+    }
     id_.clear();
   } catch (...) {  // it stays, as that of a writer that was killed
   }
@@ -172,9 +180,9 @@ S3Upload::There S3Upload::look(std::string& why) const {
   // A store that keeps no marks.
   const std::string* const tag = head.headers.find("ETag");
   const std::string* const length = head.headers.find("Content-Length");
-  const std::string expected = s3_tag_of_parts(tags_->all());
-  const bool is_this = !id_.empty() && tag != nullptr && !expected.empty() && strong_tag(*tag) == expected &&
-                       length != nullptr && parse_count(*length) == bytes_;
+  const std::string expected = content_ != nullptr ? s3_tag_of(*content_) : s3_tag_of_parts(tags_->all());
+  const bool is_this = tag != nullptr && !expected.empty() && strong_tag(*tag) == expected && length != nullptr &&
+                       parse_count(*length) == bytes_;
   return is_this ? There::kThis : There::kNot;
 }
 

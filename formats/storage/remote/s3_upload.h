@@ -59,7 +59,8 @@ class S3Upload final : public StoreUpload {
   const size_t most_parts_;
   const std::string mark_ = make_upload_mark();
 
-  std::string id_;  // of the upload in parts; empty: there is none
+  std::shared_ptr<const std::string> content_;  // of an object that is one PUT
+  std::string id_;                              // of the upload in parts; empty: there is none
   size_t num_parts_ = 0;
   uint64_t bytes_ = 0;  // of all that was handed over
   // Of the calls in flight too.

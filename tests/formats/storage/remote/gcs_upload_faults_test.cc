@@ -211,6 +211,52 @@ TEST(GcsUploadFaults, AStoreThatHasKeptSomethingElseIsNotBelieved) {
   }
 }
 
+TEST(GcsUploadFaults, WhatAStoreEndsTooEarlyIsRemoved) {
+  for (const bool is_lost : {false, true}) {
+    std::atomic<int> number = 0;
+    GoogleServer server({.fault = [&](const GoogleRequest& request) -> GoogleFault {
+      if (range_of(request).empty()) return {};
+      const int at = number++;
+      if (is_lost && at == 0) return {.kind = Kind::kLoseAnswer};
+      return {.kind = at == (is_lost ? 1 : 0) ? Kind::kEndEarly : Kind::kNone};
+    }});
+    server.put("bucket", "other", "");
+    RemoteStorage storage(options_of(server));
+    const auto error = write_object(storage, "gs://bucket/a", content_of(3 * kChunk), kChunks);
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message, HasSubstr("status 200: it ends the upload before its end"));
+    EXPECT_EQ(server.content("bucket", "a"), std::nullopt);
+  }
+}
+
+TEST(GcsUploadFaults, SaysWhenItCannotBeSeenWhetherAnObjectIsThere) {
+  std::atomic<bool> is_lost = false;
+  GoogleServer server({.fault = [&](const GoogleRequest& request) -> GoogleFault {
+    if (request.target.starts_with("/storage/")) return {.kind = Kind::kAnswer, .status = 403};
+    return {.kind = is_upload(request) && !is_lost.exchange(true) ? Kind::kLoseAnswer : Kind::kNone};
+  }});
+  server.put("bucket", "other", "");
+  RemoteStorage storage(options_of(server));
+  const auto error = write_object(storage, "gs://bucket/a", "some", {.if_absent = true});
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message, HasSubstr("; whether it is there cannot be seen: status 403"));
+}
+
+// Its number in an error would let others write the object.
+TEST(GcsUploadFaults, ASessionThatCannotBeUsedIsNotNamed) {
+  GoogleServer server({.fault = [&](const GoogleRequest& request) -> GoogleFault {
+    if (!begins(request)) return {};
+    return {.kind = Kind::kAnswer,
+            .headers = {{"Location", "ftp://host/?upload_id=hidden"}, {"x-guploader-uploadid", "hidden"}}};
+  }});
+  server.put("bucket", "other", "");
+  RemoteStorage storage(options_of(server));
+  const auto error = write_object(storage, "gs://bucket/a", content_of(3 * kChunk), kChunks);
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message,
+              AllOf(HasSubstr("its Location is no URL that can be written to"), Not(HasSubstr("hidden"))));
+}
+
 TEST(GcsUploadFaults, AStoreThatKeepsNothingIsGivenUp) {
   for (const Kind kind : {Kind::kKeepLess, Kind::kHang, Kind::kReset}) {
     GoogleServer server({.fault = [&](const GoogleRequest& request) {

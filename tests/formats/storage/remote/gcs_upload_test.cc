@@ -146,6 +146,23 @@ TEST(GcsUpload, WhatCameThereOtherwiseIsRemoved) {
   }
 }
 
+// Before anybody sees it.
+TEST(GcsUpload, WhatIsDamagedOnItsWayLeavesTheObjectBefore) {
+  for (const size_t size : {kChunk, 3 * kChunk}) {
+    GoogleServer server({.fault = [&](const GoogleRequest& request) {
+      const bool is_upload = request.target.starts_with("/upload/") && request.method != "DELETE";
+      return GoogleFault{.kind = is_upload ? GoogleFault::Kind::kSpoilOnWay : GoogleFault::Kind::kNone};
+    }});
+    server.put("bucket", "a", "before");
+    RemoteStorage storage(options_of(server));
+    const auto error = write_object(storage, "gs://bucket/a", content_of(size), kChunks);
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message, HasSubstr("status 400 (invalid): Provided CRC32C does not match"));
+    EXPECT_EQ(server.content("bucket", "a"), "before");
+    EXPECT_EQ(server.num_sessions(), 0U);
+  }
+}
+
 TEST(GcsUpload, SaysWhatIsRefusedAndToWhom) {
   GoogleServer server;
   RemoteStorage storage(options_of(server));

@@ -36,7 +36,9 @@ struct GoogleFault {
     kReset,       ///< the connection breaks off before an answer, and nothing is done
     kLoseAnswer,  ///< the same, when it is done
     kKeepLess,    ///< of a chunk, `kept` bytes
-    kSpoil,       ///< of an object that is written, a byte
+    kSpoil,       ///< of an object that is written, a byte, and nobody sees it
+    kSpoilOnWay,  ///< the same, before its CRC is compared
+    kEndEarly,    ///< of a chunk: what came until then becomes the object
   };
   Kind kind = Kind::kNone;
   int status = 200;

@@ -97,6 +97,7 @@ GoogleAnswer GoogleUploads::answer(const GoogleRequest& request, Query query, Ob
   const Json resource = Json::parse(parts[0]);
   GoogleObject object{
       .content = parts[1], .generation = generation, .metadata = resource.value("metadata", Json::object()).dump()};
+  if (fault.kind == GoogleFault::Kind::kSpoilOnWay) object.content[0] ^= 1;
   if (resource.contains("crc32c") && resource["crc32c"] != google_crc32c(object.content)) {
     return google_api_error(400, "invalid", "Provided CRC32C does not match");
   }
@@ -128,12 +129,18 @@ GoogleAnswer GoogleUploads::session(const GoogleRequest& request, const std::str
     const bool keeps_less = fault.kind == GoogleFault::Kind::kKeepLess;
     at.content += request.body.substr(0, keeps_less ? fault.kept : request.body.size());
   }
-  if (total == "*" || at.content.size() < std::stoul(total)) {
+  const bool ends_early = fault.kind == GoogleFault::Kind::kEndEarly;
+  if (!ends_early && (total == "*" || at.content.size() < std::stoul(total))) {
     GoogleAnswer answer{.status = 308};
     if (!at.content.empty()) answer.headers["Range"] = fmt::format("bytes=0-{}", at.content.size() - 1);
     return answer;
   }
   if (at.if_absent && objects.contains(at.key)) return condition_failed();
+  if (fault.kind == GoogleFault::Kind::kSpoilOnWay) at.content[0] ^= 1;
+  const auto hash = request.headers.find("x-goog-hash");
+  if (hash != request.headers.end() && hash->second != "crc32c=" + google_crc32c(at.content)) {
+    return google_api_error(400, "invalid", "Provided CRC32C does not match");
+  }
   GoogleObject& object = objects[at.key];
   object = {.content = std::move(at.content), .generation = generation, .metadata = at.metadata};
   if (fault.kind == GoogleFault::Kind::kSpoil) object.content[0] ^= 1;

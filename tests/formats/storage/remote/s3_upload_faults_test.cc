@@ -182,17 +182,24 @@ TEST(S3UploadFaults, AnotherObjectIsNotTakenForTheOneWhoseAnswerWasLost) {
 
 // It is there already: by ourselves.
 TEST(S3UploadFaults, AConditionThatIsHurtByAnEarlierAttemptHolds) {
-  ObjectServer server({.fault =
-                           [&](const ServedRequest& request) {
-                             return ServedFault{.kind = request.number == 0 ? Kind::kResetBeforeHead : Kind::kNone};
-                           },
-                       .s3 = marked_service()});
-  server.put("bucket/other", "");
-  RemoteStorage storage(options_of(server));
-  const OutputOptions options{.if_absent = true};
-  EXPECT_FALSE(write_object(storage, "s3://bucket/a", "mine", options));
-  EXPECT_TRUE(write_object(storage, "s3://bucket/a", "other", options));
-  EXPECT_EQ(server.content("bucket/a"), "mine");
+  for (const bool keeps_metadata : {true, false}) {
+    int lost = 0;
+    S3ServiceOptions s3 = marked_service();
+    s3.keeps_metadata = keeps_metadata;
+    ObjectServer server({.fault =
+                             [&](const ServedRequest& request) {
+                               const bool is_lost = request.method == "PUT" && lost++ % 2 == 0;
+                               return ServedFault{.kind = is_lost ? Kind::kResetBeforeHead : Kind::kNone};
+                             },
+                         .s3 = s3});
+    server.put("bucket/other", "");
+    RemoteStorage storage(options_of(server));
+    const OutputOptions options{.if_absent = true};
+    const auto error = write_object(storage, "s3://bucket/a", "mine", options);
+    EXPECT_FALSE(error) << keeps_metadata << error->to_string();
+    EXPECT_TRUE(write_object(storage, "s3://bucket/a", "else", options));
+    EXPECT_EQ(server.content("bucket/a"), "mine");
+  }
 }
 
 TEST(S3UploadFaults, WhatStaysRefusedIsOneErrorAndNothingIsLeft) {
@@ -212,6 +219,81 @@ TEST(S3UploadFaults, WhatStaysRefusedIsOneErrorAndNothingIsLeft) {
     EXPECT_EQ(server.content("bucket/a"), "before");
     EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
   }
+}
+
+// For the password in it.
+TEST(S3UploadFaults, ARedirectThatNobodyMayFollowIsAnError) {
+  const std::vector<std::function<bool(const ServedRequest&)>> places{
+      [](const ServedRequest& request) { return request.method == "PUT"; }, begins, is_part, completes};
+  for (size_t i = 0; i < places.size(); ++i) {
+    ObjectServer server(
+        {.fault = [&](const ServedRequest& request) -> ServedFault {
+           if (!places[i](request)) return {};
+           return {.kind = Kind::kStatus, .status = 307, .headers = {{"Location", "http://user:marked@127.0.0.1/x"}}};
+         },
+         .s3 = marked_service()});
+    server.put("bucket/a", "before");
+    RemoteStorage storage(options_of(server));
+    const auto error = write_object(storage, "s3://bucket/a", content_of(i == 0 ? kPart : 3 * kPart), kParts);
+    ASSERT_TRUE(error) << i;
+    EXPECT_THAT(error->message, AllOf(HasSubstr("status 307"), Not(HasSubstr("marked"))));
+    EXPECT_EQ(server.content("bucket/a"), "before");
+    EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
+  }
+}
+
+TEST(S3UploadFaults, ARedirectIsFollowedWithTheBody) {
+  for (const size_t size : {kPart, 3 * kPart}) {
+    ObjectServer target({.s3 = marked_service()});
+    target.put("bucket/other", "");
+    ObjectServer server({.fault =
+                             [&](const ServedRequest& request) {
+                               return ServedFault{.kind = Kind::kStatus,
+                                                  .status = 307,
+                                                  .headers = {{"Location", target.url("") + request.path.substr(1)}}};
+                             },
+                         .s3 = marked_service()});
+    RemoteStorage storage(options_of(server));
+    const auto error = write_object(storage, "s3://bucket/a", content_of(size), kParts);
+    ASSERT_FALSE(error) << error->to_string();
+    EXPECT_TRUE(target.content("bucket/a") == content_of(size));
+  }
+}
+
+TEST(S3UploadFaults, SaysWhenItCannotBeSeenWhetherAnObjectIsThere) {
+  for (const size_t size : {kPart, 3 * kPart}) {
+    int lost = 0;
+    ObjectServer server({.fault = [&](const ServedRequest& request) -> ServedFault {
+                           if (request.method == "HEAD") return {.kind = Kind::kStatus, .status = 403};
+                           const bool is_last = completes(request) || (request.method == "PUT" && !is_part(request));
+                           if (is_last && lost++ == 0) return {.kind = Kind::kResetBeforeHead};
+                           return {};
+                         },
+                         .s3 = marked_service()});
+    server.put("bucket/other", "");
+    RemoteStorage storage(options_of(server));
+    OutputOptions options = kParts;
+    options.if_absent = true;
+    const auto error = write_object(storage, "s3://bucket/a", content_of(size), options);
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message, HasSubstr("; whether it is there cannot be seen: status 403"));
+  }
+}
+
+// As parts do that came after it.
+TEST(S3UploadFaults, AnAbortIsRepeatedUntilNothingIsThere) {
+  int aborts = 0;
+  ObjectServer server({.fault = [&](const ServedRequest& request) -> ServedFault {
+                         if (is_part(request)) return s3_fault(403, "AccessDenied");
+                         if (request.method != "DELETE") return {};
+                         return {.kind = aborts++ == 0 ? Kind::kStatus : Kind::kNone, .status = 204};
+                       },
+                       .s3 = marked_service()});
+  server.put("bucket/other", "");
+  RemoteStorage storage(options_of(server));
+  EXPECT_TRUE(write_object(storage, "s3://bucket/a", content_of(3 * kPart), kParts));
+  EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
+  EXPECT_EQ(aborts, 3);
 }
 
 TEST(S3UploadFaults, AStoreThatDoesNotAnswerIsGivenUp) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "millrace/formats/storage/remote/s3_signature.h"
 #include "millrace/formats/storage/remote/s3_store.h"
 #include "tests/formats/storage/remote/fetch.h"
+#include "tests/formats/storage/remote/manual_http_clock.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/formats/storage/remote/s3_client.h"
 #include "tests/formats/storage/remote/s3_service.h"
@@ -219,6 +221,63 @@ class PlainCall final : public StoreCall {
   const std::string url_;
 };
 
+class UnjudgedCall final : public StoreCall {
+ public:
+  explicit UnjudgedCall(std::string url) : url_(std::move(url)) {}
+  void prepare(HttpRequest request, Ready ready) override {
+    request.url = url_;
+    ready({.request = std::move(request)});
+  }
+  StoreOutcome judge(const HttpResponse&) override { throw std::bad_alloc(); }
+
+ private:
+  const std::string url_;
+};
+
+TEST(S3Upload, AnAnswerThatCannotBeJudgedIsNoSuccess) {
+  ObjectServer server;
+  const HttpCalls calls{.engine = std::make_shared<HttpEngine>(), .budget = std::make_shared<RetryBudget>()};
+  const StoreAnswer answer =
+      ask_store_and_wait(calls, {.call = std::make_shared<UnjudgedCall>(server.url("missing")),
+                                 .accepts = [](const HttpResponse& response) { return response.head.status == 200; }});
+  EXPECT_FALSE(answer.is_accepted);
+  EXPECT_EQ(answer.error, "status 404");
+}
+
+// Nobody would end it.
+TEST(S3Upload, APartThatCannotBeStartedIsNotWaitedFor) {
+  S3ServiceOptions s3 = marked_service();
+  s3.allows_anonymous = true;
+  ObjectServer server({.s3 = s3});
+  server.put("bucket/other", "");
+  const HttpCalls calls{.engine = std::make_shared<HttpEngine>(), .budget = std::make_shared<RetryBudget>()};
+  const auto make_call = [&](const std::string& query, const std::vector<std::string>&) {
+    if (query.starts_with("partNumber=2")) throw std::bad_alloc();
+    return std::make_shared<PlainCall>(server.url("bucket/a") + (query.empty() ? "" : "?" + query));
+  };
+  S3Upload upload(calls, "s3://bucket/a", make_call, false, kParts);
+  upload.add(std::make_shared<std::string>("part"));
+  EXPECT_THROW(upload.add(std::make_shared<std::string>("part")), std::bad_alloc);
+  upload.abort();
+  EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
+}
+
+// 2026-11-28, noon, by the clock of this process; that of the server is the system's.
+TEST(S3Upload, AgesAreByTheClockOfTheStore) {
+  ObjectServer server({.s3 = marked_service()});
+  server.put("bucket/other", "");
+  RemoteOptions options = s3_options(server);
+  const auto clock = std::make_shared<test::ManualHttpClock>();
+  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = clock});
+  RemoteStorage storage(options);
+  const auto file = storage.create("s3://bucket/a", kParts);
+  write_in_pieces(*file, content_of(2 * kPart));
+  clock->turn(std::chrono::seconds(10));  // more than a rounding
+  EXPECT_EQ(storage.unfinished_uploads("s3://bucket/", std::chrono::seconds(0)).size(), 1U);
+  EXPECT_THAT(storage.unfinished_uploads("s3://bucket/", std::chrono::hours(1)), IsEmpty());
+  EXPECT_THAT(storage.unfinished_uploads("s3://bucket/", std::chrono::seconds::max()), IsEmpty());
+}
+
 TEST(S3Upload, RefusesMorePartsThanThereMayBe) {
   S3ServiceOptions s3 = marked_service();
   s3.allows_anonymous = true;
@@ -317,7 +376,10 @@ TEST(S3Upload, TheChildOfAForkEndsNoUpload) {
   RemoteStorage storage(s3_options(server));
   auto file = storage.create("s3://bucket/a", kParts);
   write_in_pieces(*file, content_of(4 * kPart));
-  const test::ForkedChild child([&] { file.reset(); });
+  const test::ForkedChild child([&] {
+    if (!error_of_step([&] { file->write("more"); }) || !error_of_step([&] { file->commit(); })) std::abort();
+    file.reset();
+  });
   EXPECT_TRUE(child.did_it());
   file->commit();
   EXPECT_EQ(server.content("bucket/a"), content_of(4 * kPart));

@@ -97,6 +97,10 @@ class HttpEngine::Loop {
     wake();
     refuses_.wait(lock, [this] { return has_refused_; });
   }
+  bool is_refusing() const {
+    const std::lock_guard lock(mutex_);
+    return refusing_;
+  }
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -297,6 +301,8 @@ HttpEngine::HttpEngine(HttpEngineOptions options)
     : process_(::getpid()),
       loop_(std::make_shared<Loop>(std::move(options))),
       thread_([loop = loop_] { loop->run(); }) {}
+
+bool HttpEngine::has_ended() const { return loop_->is_refusing(); }
 
 bool HttpEngine::is_of_other_process() const { return process_ != ::getpid(); }
 

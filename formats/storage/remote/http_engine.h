@@ -90,6 +90,8 @@ class HttpEngine {
   /// Looks at the deadlines again: for a clock that somebody turns.
   void look_at_clock();
 
+  /// The process exits: every call would be cancelled, and what they need, OpenSSL, may be there no more.
+  [[nodiscard]] bool has_ended() const;
   /// After a fork in the child: its thread is not there, and nothing may be asked of it.
   [[nodiscard]] bool is_of_other_process() const;
 

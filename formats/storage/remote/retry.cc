@@ -58,6 +58,7 @@ void RetriedCall::ask() {
     attempt = ++attempts_;
     state_ = State::kRequest;
   }
+  if (calls_.engine->has_ended()) return take_request(attempt, PreparedRequest::refused("the process exits"));
   callbacks_.request([self = shared_from_this(), attempt, is_retry = failures_ > 0](PreparedRequest prepared) {
     prepared.request.is_retry = is_retry;
     self->take_request(attempt, std::move(prepared));

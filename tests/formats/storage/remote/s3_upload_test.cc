@@ -262,6 +262,30 @@ TEST(S3Upload, APartThatCannotBeStartedIsNotWaitedFor) {
   EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
 }
 
+// It may be a static object.
+TEST(S3UploadDeathTest, AnObjectThatOutlivesTheEngineIsNotWaitedFor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        static std::unique_ptr<OutputFile> file;
+        // It reads no parts: nothing of it may be at work when the libraries end.
+        auto* const server = new ObjectServer(
+            {.fault =
+                 [](const ServedRequest& request) {
+                   const bool is_part = request.method == "PUT";
+                   return ServedFault{.kind = is_part ? ServedFault::Kind::kStallUpload : ServedFault::Kind::kNone};
+                 },
+             .s3 = marked_service()});
+        server->put("bucket/other", "");
+        RemoteStorage storage(s3_options(*server));
+        file = storage.create("s3://bucket/a", kParts);
+        write_in_pieces(*file, content_of(4 * kPart));
+        while (server->requests().size() < 4) std::this_thread::yield();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
 // 2026-11-28, noon, by the clock of this process; that of the server is the system's.
 TEST(S3Upload, AgesAreByTheClockOfTheStore) {
   ObjectServer server({.s3 = marked_service()});

@@ -40,6 +40,12 @@ std::optional<BlockingFile> BlockingFile::find(Storage& storage, std::string pat
   return BlockingFile(std::move(path), opened(std::move(result)));
 }
 
+std::optional<BlockingFile> BlockingFile::find_if_allowed(Storage& storage, std::string path) {
+  OpenResult result = open(storage, path);
+  if (!result.file && (result.error.not_found || result.error.is_denied)) return std::nullopt;
+  return BlockingFile(std::move(path), opened(std::move(result)));
+}
+
 void BlockingFile::read(uint64_t offset, std::span<std::byte> destination) {
   if (destination.empty()) return;
   const auto answer = std::make_shared<ReadAnswer>();

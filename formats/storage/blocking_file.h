@@ -19,6 +19,8 @@ class BlockingFile {
   BlockingFile(Storage& storage, const std::string& path);
   /// The same, and nothing when there is no such file.
   [[nodiscard]] static std::optional<BlockingFile> find(Storage& storage, std::string path);
+  /// The same, and nothing also where nobody may say whether there is one.
+  [[nodiscard]] static std::optional<BlockingFile> find_if_allowed(Storage& storage, std::string path);
 
   uint64_t size() const { return file_->file().size(); }
   /// Fills `destination` with the bytes from `offset` on. Throws the storage's error, and `truncated` when the file

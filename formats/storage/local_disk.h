@@ -17,8 +17,8 @@ class OutputExecutor : public IoExecutor {
   virtual void moved() noexcept = 0;
 };
 
-/// Where a pipeline keeps files of its own, and how it comes to them: always on this machine, wherever its sources
-/// read.
+/// Where a pipeline keeps files of its own, and how it comes to them: on this machine or in buckets, as their paths
+/// say, wherever its sources read.
 struct LocalDisk {
   Storage& storage;
   OutputExecutor& output;

@@ -19,6 +19,10 @@ class OutputFile {
   /// Brings everything to where it stays and gives the file its final state. Nothing can be written after it.
   virtual void commit() = 0;
 
+  /// After a `commit` that failed: whether what it would have written may be there all the same, now or later. Default:
+  /// false
+  [[nodiscard]] virtual bool may_be_there() const { return false; }
+
   const std::string& path() const { return path_; }
 
  protected:

@@ -17,6 +17,7 @@ struct StorageError {
   Error error = {};
   bool retriable = false;
   bool not_found = false;  ///< there is no file at the path
+  bool is_denied = false;  ///< of an object: whoever asks may not read it, and not know whether it is there
 };
 
 /// What a read came to: `bytes` read, or an error (`ok` false). Fewer bytes than asked for are no error and say nothing

@@ -166,6 +166,10 @@ std::unique_ptr<StoreUpload> GcsStore::upload(const HttpCalls& calls, const std:
   return std::make_unique<GcsUpload>(calls, service_, object_of(url), make_call, options);
 }
 
+std::shared_ptr<StoreCall> GcsStore::call_of_object(const std::string& url) {
+  return std::make_shared<Call>(service_, tokens_, gcs_resource_url(service_, object_of(url)), std::nullopt);
+}
+
 ListedPage GcsStore::parse_page(std::string_view body) const { return parse_gcs_page(body); }
 
 std::string GcsStore::name() const { return "gs " + service_.endpoint; }

@@ -36,6 +36,7 @@ class GcsStore final : public BucketStore {
   [[nodiscard]] ListedPage parse_page(std::string_view body) const override;
   [[nodiscard]] std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
                                                     const OutputOptions& options) override;
+  [[nodiscard]] std::shared_ptr<StoreCall> call_of_object(const std::string& url) override;
   [[nodiscard]] std::string scheme() const override { return "gs"; }
   [[nodiscard]] std::string name() const override;
 

@@ -75,7 +75,8 @@ GcsUpload::GcsUpload(HttpCalls calls, GcsService service, ObjectUrl object, GcsC
       service_(std::move(service)),
       object_(std::move(object)),
       make_call_(std::move(make_call)),
-      if_absent_(options.if_absent),
+      replaced_(options.if_absent ? "0" : options.if_version),
+      refused_condition_(refused_condition(options)),
       part_bytes_(options.part_bytes == 0 ? kPartBytes : options.part_bytes) {
   if (part_bytes_ % kGranule != 0) {
     throw ErrorException(
@@ -99,7 +100,7 @@ void GcsUpload::put(std::shared_ptr<const std::string> content) {
   content.reset();
   HttpRequest request{.method = HttpMethod::kPost, .shared_body = {.buffer = body, .size = body->size()}};
   request.headers.add("Content-Type", "multipart/related; boundary=" + mark_);
-  settle(ask_store_and_wait(calls_, {.call = make_call_(gcs_upload_url(service_, object_, "multipart", if_absent_), {}),
+  settle(ask_store_and_wait(calls_, {.call = make_call_(gcs_upload_url(service_, object_, "multipart", replaced_), {}),
                                      .request = [request] { return request; },
                                      .accepts = is_ok}));
 }
@@ -131,7 +132,7 @@ void GcsUpload::abort() noexcept {
 }
 
 void GcsUpload::begin() {
-  const std::string asked = gcs_upload_url(service_, object_, "resumable", if_absent_);
+  const std::string asked = gcs_upload_url(service_, object_, "resumable", replaced_);
   HttpRequest request = small_request(HttpMethod::kPost);
   request.body = Json{{"metadata", {{kMark, mark_}}}}.dump();
   request.headers.add("Content-Type", "application/json; charset=UTF-8");
@@ -146,9 +147,9 @@ void GcsUpload::begin() {
     secrets_ = secrets_of(session_);
     return;
   }
-  const bool is_there = if_absent_ && answer.response.head.status == 412;
+  const bool is_refused = answer.response.head.status == 412;
   const bool is_begun = answer.response.failure == HttpFailure::kNone && is_ok(answer.response);
-  throw upload_error(url(), (is_there   ? "there is such an object already: "
+  throw upload_error(url(), (is_refused ? refused_condition_
                              : is_begun ? "it began, and its Location is no URL that can be written to: "
                                         : "") +
                                 answer.error);
@@ -176,6 +177,7 @@ void GcsUpload::send(std::shared_ptr<const std::string> content, bool is_last) {
 // Returns where the object is there.
 void GcsUpload::settle(const StoreAnswer& answer) {
   if (answer.is_accepted) return check(answer.response.body);
+  may_be_there_ = answer.may_be_done;
   std::string why = answer.error;
   if (answer.may_be_done) {
     const StoreAnswer now = ask_store_and_wait(calls_, {.call = make_call_(gcs_resource_url(service_, object_), {}),
@@ -186,7 +188,7 @@ void GcsUpload::settle(const StoreAnswer& answer) {
       why += "; whether it is there cannot be seen: " + now.error;
     }
   }
-  if (if_absent_ && answer.response.head.status == 412) why = "there is such an object already: " + why;
+  if (answer.response.head.status == 412) why = refused_condition_ + why;
   throw upload_error(url(), why);
 }
 

@@ -33,6 +33,7 @@ class GcsUpload final : public StoreUpload {
   void put(std::shared_ptr<const std::string> content) override;
   void add(std::shared_ptr<const std::string> part) override;
   void finish(std::shared_ptr<const std::string> last) override;
+  [[nodiscard]] bool may_be_there() const override { return may_be_there_; }
   void abort() noexcept override;
 
  private:
@@ -47,9 +48,11 @@ class GcsUpload final : public StoreUpload {
   const GcsService service_;
   const ObjectUrl object_;
   const GcsCalls make_call_;
-  const bool if_absent_;
+  const std::string replaced_;           // as `gcs_upload_url`
+  const std::string refused_condition_;  // what errors say of it
   const size_t part_bytes_;
   const std::string mark_ = make_upload_mark();
+  bool may_be_there_ = false;
 
   std::string session_;               // its URL; empty: there is none
   std::vector<std::string> secrets_;  // of it

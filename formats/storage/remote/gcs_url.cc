@@ -93,10 +93,11 @@ std::string gcs_media_url(const GcsService& service, const ObjectUrl& object, co
   return url + payer_of(service);
 }
 
-std::string gcs_upload_url(const GcsService& service, const ObjectUrl& object, std::string_view type, bool if_absent) {
+std::string gcs_upload_url(const GcsService& service, const ObjectUrl& object, std::string_view type,
+                           const std::string& replaced) {
   std::string url = fmt::format("{}/upload/storage/v1/b/{}/o?uploadType={}&name={}", service.endpoint,
                                 percent_encoded(object.bucket), type, percent_encoded(object.key));
-  if (if_absent) url += "&ifGenerationMatch=0";
+  if (!replaced.empty()) url += "&ifGenerationMatch=" + percent_encoded(replaced);
   return url + payer_of(service);
 }
 

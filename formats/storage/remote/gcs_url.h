@@ -43,9 +43,10 @@ struct GcsService {
                                         const std::string& generation = "");
 
 /// To which a new object is posted (https://cloud.google.com/storage/docs/json_api/v1/objects/insert). `type`:
-/// `multipart` or `resumable`. `if_absent`: only where there is no such object.
+/// `multipart` or `resumable`. `replaced`: only in the place of this generation of it, 0: only where there is no such
+/// object, empty: whatever there is.
 [[nodiscard]] std::string gcs_upload_url(const GcsService& service, const ObjectUrl& object, std::string_view type,
-                                         bool if_absent);
+                                         const std::string& replaced);
 
 /// Of the description of an object: its size, CRC32C, generation and metadata.
 [[nodiscard]] std::string gcs_resource_url(const GcsService& service, const ObjectUrl& object);

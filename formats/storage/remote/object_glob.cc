@@ -10,9 +10,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/key_pattern.h"
 #include "millrace/formats/storage/remote/object_list.h"
 #include "millrace/formats/storage/remote/object_url.h"
 
@@ -23,24 +23,6 @@ constexpr size_t kMostInFlight = 16;
 // Where there are at least so many keys for each name of the first level, their folders are listed alone.
 constexpr size_t kManyKeys = 100;
 
-constexpr const char* kSpecial = "*?[\\";
-
-std::vector<std::string> parts_of(std::string_view key) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= key.size();) {
-    const size_t end = std::min(key.find('/', begin), key.size());
-    parts.emplace_back(key.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-bool matches_name(const std::string& part, const std::string& name) {
-  if (part.find_first_of(kSpecial) == std::string::npos) return part == name;
-  if (name.find('\0') != std::string::npos) return false;
-  return ::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0;
-}
-
 class Glob {
  public:
   Glob(const HttpCalls& calls, BucketStore& store, const std::string& pattern, ListedObjects& known,
@@ -49,7 +31,7 @@ class Glob {
         store_(store),
         pattern_(pattern),
         url_(parse_object_url(pattern)),
-        parts_(parts_of(url_.key)),
+        wanted_(url_.key),
         known_(known),
         progress_(progress) {
     if (url_.key.empty() || url_.key.ends_with('/')) {
@@ -67,7 +49,7 @@ class Glob {
   Glob& operator=(const Glob&) = delete;
 
   std::vector<std::string> run() {
-    const size_t special = url_.key.find_first_of(kSpecial);
+    const size_t special = url_.key.find_first_of(KeyPattern::kSpecial);
     if (special == std::string::npos) return find_one();
     if (url_.key.find('/', special) == std::string::npos) {
       walk_folders();
@@ -167,10 +149,11 @@ class Glob {
   // Folders of one level after the other, from the first whose name has wildcards.
   void walk_folders() { walk_on("", 0); }
   void walk_on(std::string folder, size_t level) {
-    for (; level + 1 < parts_.size() && parts_[level].find_first_of(kSpecial) == std::string::npos; ++level) {
+    for (; level + 1 < parts_.size() && parts_[level].find_first_of(KeyPattern::kSpecial) == std::string::npos;
+         ++level) {
       folder += parts_[level] + '/';
     }
-    const std::string prefix = folder + parts_[level].substr(0, parts_[level].find_first_of(kSpecial));
+    const std::string prefix = folder + parts_[level].substr(0, parts_[level].find_first_of(KeyPattern::kSpecial));
     waiting_.push_back({.prefix = prefix, .by_folder = true, .folder = std::move(folder), .level = level});
   }
 
@@ -206,13 +189,13 @@ class Glob {
     if (!folder.starts_with(walk.folder) || folder.size() <= walk.folder.size()) return false;
     const std::string name = folder.substr(walk.folder.size(), folder.size() - walk.folder.size() - 1);
     const std::string& part = parts_[walk.level];
-    return matches_name(part, name) || part == name;  // the latter may lead to a key that is the pattern
+    return KeyPattern::matches_name(part, name) || part == name;  // the latter may lead to a key that is the pattern
   }
 
   void add(const ListedObject& object) {
     if (object.key == url_.key) {
       is_key_ = true;
-    } else if (!matches(object.key)) {
+    } else if (!wanted_.matches(object.key)) {
       return add_folder_of(object.key);
     }
     found_.push_back(url_of(object.key));
@@ -221,32 +204,22 @@ class Glob {
 
   // Of a key that lies deeper than what the pattern matches.
   void add_folder_of(const std::string& key) {
-    size_t end = 0;
-    for (size_t level = 0; level < parts_.size(); ++level) {
-      end = key.find('/', end);
-      if (end == std::string::npos) return;
-      ++end;
-    }
-    if (!matches(key.substr(0, end - 1))) return;
-    std::string url = url_of(key.substr(0, end));
+    const std::string_view folder = wanted_.matching_folder(key);
+    if (folder.empty()) return;
+    std::string url = url_of(folder);
     if (found_.empty() || found_.back() != url) found_.push_back(std::move(url));  // one of many keys in it
   }
 
-  std::string url_of(const std::string& key) const {
-    return ObjectUrl{.scheme = url_.scheme, .bucket = url_.bucket, .key = key}.to_string();
-  }
-
-  bool matches(const std::string& key) const {
-    if (key.ends_with('/') || std::ranges::count(key, '/') != static_cast<ptrdiff_t>(parts_.size()) - 1) return false;
-    const std::vector<std::string> names = parts_of(key);
-    return std::ranges::equal(parts_, names, matches_name);
+  std::string url_of(std::string_view key) const {
+    return ObjectUrl{.scheme = url_.scheme, .bucket = url_.bucket, .key = std::string(key)}.to_string();
   }
 
   const HttpCalls& calls_;
   BucketStore& store_;
   const std::string& pattern_;
   const ObjectUrl url_;
-  const std::vector<std::string> parts_;  // of the key, between its slashes
+  const KeyPattern wanted_;  // of the keys
+  const std::vector<std::string>& parts_ = wanted_.parts();
   ListedObjects& known_;
   const GlobProgress& progress_;
 

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/blocking_result.h"
+#include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/store_request.h"
 
 namespace millrace {
@@ -24,6 +27,33 @@ std::shared_ptr<RetriedCall> list_page(const HttpCalls& calls, BucketStore& stor
   };
   return ask_store(
       calls, {.call = call, .accepts = [call](const HttpResponse& response) { return call->is_page(response); }}, take);
+}
+
+std::vector<std::string> list_all(const HttpCalls& calls, BucketStore& store, const std::string& prefix) {
+  ObjectUrl url = parse_object_url(prefix);
+  std::vector<std::string> urls;
+  std::string place;
+  do {
+    const auto result = std::make_shared<BlockingResult<ListAnswer>>();
+    const ListRequest request{.bucket = url.bucket, .prefix = url.key, .page = place};
+    const auto call = list_page(calls, store, request, [result](ListAnswer answer) { result->set(std::move(answer)); });
+    ListAnswer answer = result->wait();
+    if (answer.error) throw ErrorException(std::move(answer.error->error));
+    ListedPage page;
+    try {
+      page = store.parse_page(answer.body);
+      if (!page.next.empty() && page.next == place) throw ErrorException(ErrorCode::kParse, "a page leads to itself");
+    } catch (const ErrorException& exception) {
+      throw ErrorException({.code = ErrorCode::kIo,
+                            .message = fmt::format("cannot list it: {}{}", exception.error().message, answer.asked),
+                            .shard = prefix});
+    }
+    for (ListedObject& object : page.objects) {
+      urls.push_back(ObjectUrl{.scheme = url.scheme, .bucket = url.bucket, .key = std::move(object.key)}.to_string());
+    }
+    place = std::move(page.next);
+  } while (!place.empty());
+  return urls;
 }
 
 }  // namespace millrace

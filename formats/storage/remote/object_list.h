@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "millrace/formats/storage/remote/object_read.h"
 #include "millrace/formats/storage/remote/object_store.h"
@@ -22,5 +23,9 @@ struct ListAnswer {
 /// Gives what cancels it.
 [[nodiscard]] std::shared_ptr<RetriedCall> list_page(const HttpCalls& calls, BucketStore& store,
                                                      const ListRequest& request, std::function<void(ListAnswer)> done);
+
+/// The URLs of all objects that begin with `prefix`, `s3://BUCKET/KEY…`, in the order of their keys. Blocks; not on the
+/// engine's thread. Throws `kIo`.
+[[nodiscard]] std::vector<std::string> list_all(const HttpCalls& calls, BucketStore& store, const std::string& prefix);
 
 }  // namespace millrace

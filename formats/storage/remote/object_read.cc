@@ -163,6 +163,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     }
     if (!answer.error) answer.error = error_of(reason_of(response), attempts);
     answer.error->not_found = has_answer && judged_.kind == StoreOutcome::Kind::kNotFound;
+    answer.error->is_denied = has_answer && (status == 401 || status == 403);
     answer.is_changed = is_changed_ || (has_answer && judged_.kind == StoreOutcome::Kind::kChanged);
     return answer;
   }

@@ -94,6 +94,9 @@ class BucketStore : public ObjectStore {
   /// names no object, and for options that cannot be.
   [[nodiscard]] virtual std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
                                                             const OutputOptions& options) = 0;
+  /// A call about the object itself: a DELETE removes it, whether or not it is there. Throws `kInvalidArgument` where
+  /// the URL names no object.
+  [[nodiscard]] virtual std::shared_ptr<StoreCall> call_of_object(const std::string& url) = 0;
   /// Of its URLs: `s3`.
   [[nodiscard]] virtual std::string scheme() const = 0;
   /// Tells this store from others in which the same URLs name other objects: its endpoint.

@@ -65,6 +65,7 @@ void ObjectUpload::attempt(Step step) {
   try {
     step();
   } catch (...) {
+    may_be_there_ = upload_->may_be_there();
     upload_->abort();
     upload_.reset();
     throw;

@@ -33,6 +33,7 @@ class ObjectUpload final : public OutputFile {
 
   void write(std::string_view bytes) override;
   void commit() override;
+  [[nodiscard]] bool may_be_there() const override { return may_be_there_; }
 
  private:
   void require_open() const;
@@ -47,6 +48,7 @@ class ObjectUpload final : public OutputFile {
   const size_t part_bytes_;
   std::string part_;        // that is being written
   bool has_parts_ = false;  // beside it
+  bool may_be_there_ = false;
 };
 
 }  // namespace millrace

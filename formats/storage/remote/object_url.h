@@ -16,6 +16,11 @@ struct ObjectUrl {
   [[nodiscard]] std::string to_string() const { return scheme + "://" + bucket + "/" + key; }
 };
 
+/// Whether a path is the URL of what is in a bucket, by its scheme.
+[[nodiscard]] inline bool is_in_bucket(std::string_view path) {
+  return path.starts_with("s3://") || path.starts_with("gs://");
+}
+
 /// Throws `kInvalidArgument` where there is no scheme, or no bucket of letters, digits, `.`, `-` and `_`.
 [[nodiscard]] ObjectUrl parse_object_url(std::string_view url);
 

@@ -14,8 +14,12 @@
 
 #include "millrace/formats/storage/remote/gcs_store.h"
 #include "millrace/formats/storage/remote/http_store.h"
+#include "millrace/formats/storage/remote/key_pattern.h"
+#include "millrace/formats/storage/remote/object_folder.h"
+#include "millrace/formats/storage/remote/object_list.h"
 #include "millrace/formats/storage/remote/object_upload.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/remove_objects.h"
 #include "millrace/formats/storage/remote/s3_store.h"
 #include "millrace/formats/storage/remote/unfinished_uploads.h"
 #include "millrace/formats/storage/remote/url_pattern.h"
@@ -40,7 +44,10 @@ size_t digest_of_environment() {
   return std::hash<std::string>()(all);
 }
 
-bool is_in_bucket(std::string_view path) { return path.starts_with("s3://") || is_gcs_url(path); }
+void require_bucket(const std::string& url, const char* why) {
+  if (is_in_bucket(url)) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument, .message = why, .shard = shown_url(url)});
+}
 
 }  // namespace
 
@@ -270,11 +277,7 @@ void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
 }
 
 std::unique_ptr<OutputFile> RemoteStorage::create(const std::string& url, const OutputOptions& options) {
-  if (!is_in_bucket(url)) {
-    throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                          .message = "cannot write it: only objects in buckets are written, s3:// and gs://",
-                          .shard = shown_url(url)});
-  }
+  require_bucket(url, "cannot write it: only objects in buckets are written, s3:// and gs://");
   try {
     const auto changed = [shared = shared_, url] { shared->forget(url); };
     return std::make_unique<ObjectUpload>(url, shared_->buckets(url)->upload(shared_->calls(url), url, options),
@@ -300,9 +303,45 @@ void RemoteStorage::abort_upload(const UnfinishedUpload& upload) {
   abort_unfinished_upload(shared_->calls(upload.url), *shared_->s3(), upload);
 }
 
+std::vector<std::string> RemoteStorage::list(const std::string& prefix) {
+  require_bucket(prefix, "cannot list it: only buckets have listings, s3:// and gs://");
+  return list_all(shared_->calls(prefix), *shared_->buckets(prefix), prefix);
+}
+
+std::vector<std::string> RemoteStorage::plain_names_in(const std::string& folder) {
+  require_bucket(folder, "cannot list it: only buckets have listings, s3:// and gs://");
+  const std::string prefix = folder + '/';
+  std::vector<std::string> names;
+  for (const std::string& url : glob_bucket(shared_->calls(folder), *shared_->buckets(folder),
+                                            KeyPattern::escaped(prefix) + '*', shared_->listed())) {
+    names.push_back(url.substr(prefix.size()));
+    if (names.back().ends_with('/')) names.back().pop_back();
+  }
+  return names;
+}
+
+void RemoteStorage::remove(const std::vector<std::string>& urls) {
+  if (urls.empty()) return;
+  for (const std::string& url : urls)
+    require_bucket(url, "cannot remove it: only objects in buckets are, s3:// and gs://");
+  remove_objects(shared_->calls(urls[0]), *shared_->buckets(urls[0]), urls);
+  for (const std::string& url : urls) forget(url);
+}
+
+std::optional<ObjectNow> RemoteStorage::look(const std::string& url) {
+  require_bucket(url, "only objects in buckets are looked at");
+  return look_at_object(shared_->calls(url), *shared_->buckets(url), url);
+}
+
+void RemoteStorage::forget(const std::string& url) {
+  if (is_in_bucket(url)) shared_->forget(url);
+}
+
 std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const GlobProgress& progress) {
   if (!is_in_bucket(pattern)) return expand_url(pattern);
-  return glob_bucket(shared_->calls(pattern), *shared_->buckets(pattern), pattern, shared_->listed(), progress);
+  std::vector<std::string> urls =
+      glob_bucket(shared_->calls(pattern), *shared_->buckets(pattern), pattern, shared_->listed(), progress);
+  return urls.empty() ? glob_in_folders(*this, pattern) : urls;
 }
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 #include "millrace/formats/storage/remote/gcs_store.h"
 #include "millrace/formats/storage/remote/listed_objects.h"
 #include "millrace/formats/storage/remote/object_glob.h"
+#include "millrace/formats/storage/remote/object_now.h"
 #include "millrace/formats/storage/remote/object_read.h"
 #include "millrace/formats/storage/remote/output_options.h"
 #include "millrace/formats/storage/remote/s3_config.h"
@@ -56,8 +57,9 @@ class RemoteStorage final : public Storage {
   [[nodiscard]] static std::vector<std::string> glob_of_process(const std::string& pattern,
                                                                 const GlobProgress& progress);
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
-  /// Of buckets: `glob_bucket`. HTTP cannot list: a pattern is the one URL it is, `kInvalidArgument` where it has `*`
-  /// or `[`; numbers in braces, `part-{00000..00127}.tfrecord`, stand for all of them.
+  /// Of buckets: `glob_bucket`, and where nothing is found that way `glob_in_folders`. HTTP cannot list: a pattern is
+  /// the one URL it is, `kInvalidArgument` where it has `*` or `[`; numbers in braces, `part-{00000..00127}.tfrecord`,
+  /// stand for all of them.
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return glob(pattern, nullptr); }
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern, const GlobProgress& progress);
 
@@ -71,6 +73,20 @@ class RemoteStorage final : public Storage {
                                                                  std::chrono::seconds older_than);
   /// Removes it: its writer, where there is one, fails. Blocks. Throws `kIo`.
   void abort_upload(const UnfinishedUpload& upload);
+
+  /// The URLs of all objects that begin with `prefix`, `s3://BUCKET/KEY…`, by pages. Blocks. Throws `kIo`, and
+  /// `kInvalidArgument` for a URL of HTTP.
+  [[nodiscard]] std::vector<std::string> list(const std::string& prefix);
+  /// Names of objects and folders in the folder at a URL, in order: those that a wildcard matches, so not what belongs
+  /// to folders that are exchanged as a whole. Blocks. Throws as `list`.
+  [[nodiscard]] std::vector<std::string> plain_names_in(const std::string& folder);
+  /// Removes objects of one bucket; those that are not there are fine. Blocks. Throws `kIo`, and `kInvalidArgument` as
+  /// `list`.
+  void remove(const std::vector<std::string>& urls);
+  /// An object in a bucket as it is now: `look_at_object`.
+  [[nodiscard]] std::optional<ObjectNow> look(const std::string& url);
+  /// Whatever this process knows of an object: it is asked for anew.
+  void forget(const std::string& url);
 
   /// Bytes of an object in a bucket, where a listing has named it.
   [[nodiscard]] std::optional<uint64_t> listed_size(const std::string& url);

@@ -1,8 +1,6 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 #include <filesystem>
-#include <map>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,75 +8,29 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/blocking_file.h"
+#include "millrace/formats/storage/remote/object_folder.h"
+#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/whole_object.h"
 #include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {
-
-constexpr uint64_t kMostBytes = 1 << 30;
-
-// What URLs of small files have led to, once in a process: a run goes on with what it began with, also where the store
-// refuses it later.
-class ReadOnce {
- public:
-  std::optional<std::optional<std::string>> find(const std::string& url) {
-    const std::lock_guard lock(mutex_);
-    const auto found = texts_.find(url);
-    if (found == texts_.end()) return std::nullopt;
-    return found->second;
-  }
-  void keep(const std::string& url, const std::optional<std::string>& text) {
-    constexpr size_t kMost = 64 << 20;
-    const std::lock_guard lock(mutex_);
-    const size_t bytes = text ? text->size() : 0;
-    if (bytes_ + bytes > kMost) return;
-    if (texts_.emplace(url, text).second) bytes_ += bytes;
-  }
-  void forget(const std::string& url) {
-    const std::lock_guard lock(mutex_);
-    const auto found = texts_.find(url);
-    if (found == texts_.end()) return;
-    bytes_ -= found->second ? found->second->size() : 0;
-    texts_.erase(found);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::optional<std::string>> texts_;  // nothing: there is none
-  size_t bytes_ = 0;
-};
-
-ReadOnce& read_once() {
-  static ReadOnce known;
-  return known;
-}
 
 // An object that is written: what this process has read of the one before holds no more.
 class ForgottenOutput final : public OutputFile {
  public:
   explicit ForgottenOutput(std::unique_ptr<OutputFile> file) : OutputFile(file->path()), file_(std::move(file)) {}
   void write(std::string_view bytes) override { file_->write(bytes); }
+  [[nodiscard]] bool may_be_there() const override { return file_->may_be_there(); }
   void commit() override {
-    read_once().forget(path_);  // also where nobody knows whether it is there
+    forget_whole_objects(path_);  // also where nobody knows whether it is there
     file_->commit();
-    read_once().forget(path_);
+    forget_whole_objects(path_);
   }
 
  private:
   const std::unique_ptr<OutputFile> file_;
 };
-
-std::string read_whole(BlockingFile& file, std::string_view what) {
-  if (file.size() > kMostBytes) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot read the {}: it has more than {} bytes", what, kMostBytes),
-                          .shard = file.path()});
-  }
-  std::string bytes(static_cast<size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(bytes)));
-  read_once().keep(file.path(), bytes);
-  return bytes;
-}
 
 }  // namespace
 
@@ -111,7 +63,13 @@ std::string path_in(std::string_view folder, std::string_view name) {
 
 bool exists_anywhere(const std::string& path) {
   if (!RemoteStorage::opens(path)) return std::filesystem::exists(path);
-  return BlockingFile::find(*RemoteStorage::of_process(), path).has_value();
+  return find_object(*RemoteStorage::of_process(), path).has_value();
+}
+
+std::string located(const std::string& path) {
+  if (!is_in_bucket(path)) return path;
+  const std::optional<BlockingFile> file = find_object(*RemoteStorage::of_process(), path);
+  return file ? file->path() : path;
 }
 
 std::optional<uint64_t> known_size(const std::string& path) {
@@ -123,24 +81,17 @@ std::optional<uint64_t> known_size(const std::string& path) {
 
 std::string read_whole_anywhere(const std::string& path, std::string_view what) {
   if (!RemoteStorage::opens(path)) return read_whole_file(path, what);
-  if (const auto known = read_once().find(path); known && *known) return **known;
-  const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
-  BlockingFile file(*storage, path);
-  return read_whole(file, what);
+  if (std::optional<std::string> bytes = find_whole_object(path, what)) return *std::move(bytes);
+  // Says why it cannot.
+  static_cast<void>(BlockingFile(*RemoteStorage::of_process(), path));
+  throw ErrorException({.code = ErrorCode::kIo, .message = "it was not there a moment ago", .shard = path});
 }
 
 std::optional<std::string> find_whole_anywhere(const std::string& path, std::string_view what) {
-  if (!RemoteStorage::opens(path)) {
-    std::error_code code;
-    if (!std::filesystem::exists(path, code) && !code) return std::nullopt;
-    return read_whole_file(path, what);
-  }
-  if (auto known = read_once().find(path)) return *std::move(known);
-  const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
-  std::optional<BlockingFile> file = BlockingFile::find(*storage, path);
-  if (file) return read_whole(*file, what);
-  read_once().keep(path, std::nullopt);
-  return std::nullopt;
+  if (RemoteStorage::opens(path)) return find_whole_object(path, what);
+  std::error_code code;
+  if (!std::filesystem::exists(path, code) && !code) return std::nullopt;
+  return read_whole_file(path, what);
 }
 
 std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, OutputOptions options) {

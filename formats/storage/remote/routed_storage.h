@@ -43,6 +43,10 @@ class RoutedStorage final : public Storage {
 /// Whether there is a file or object at a path or URL. Blocks. Throws `kIo` where a store does not say.
 [[nodiscard]] bool exists_anywhere(const std::string& path);
 
+/// Where the file at a path or URL is: of a folder in a bucket that has a manifest the URL of its object, where there
+/// is none of its name (`find_in_folders`); else, and where there is no such file, as it stands. Blocks. Throws `kIo`.
+[[nodiscard]] std::string located(const std::string& path);
+
 /// How many bytes a local file has, or an object that a listing of this process has named; nothing for others: nobody
 /// is asked.
 [[nodiscard]] std::optional<uint64_t> known_size(const std::string& path);

@@ -72,7 +72,9 @@ std::optional<std::chrono::system_clock::time_point> parse_time(std::string_view
 
 std::string parse_s3_upload_id(std::string_view body) {
   pugi::xml_document document;
-  return root_of(document, body, "InitiateMultipartUploadResult").child_value("UploadId");
+  const std::string id = root_of(document, body, "InitiateMultipartUploadResult").child_value("UploadId");
+  // As rclone names it.
+  return id.empty() ? document.child("InitiateMultipartUpload").child_value("UploadId") : id;
 }
 
 bool is_s3_completed(std::string_view body) {

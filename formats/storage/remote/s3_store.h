@@ -27,6 +27,7 @@ class S3Store final : public BucketStore {
   [[nodiscard]] ListedPage parse_page(std::string_view body) const override;
   [[nodiscard]] std::unique_ptr<StoreUpload> upload(const HttpCalls& calls, const std::string& url,
                                                     const OutputOptions& options) override;
+  [[nodiscard]] std::shared_ptr<StoreCall> call_of_object(const std::string& url) override { return read(url, {}); }
   /// Uploads of objects whose keys begin with `prefix`, as `list`; its pages are read by `parse_s3_uploads`.
   [[nodiscard]] std::shared_ptr<StoreCall> list_uploads(const ObjectUrl& prefix, const std::string& page);
   /// A call about one of them.

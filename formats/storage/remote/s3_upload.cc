@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kPartBytes = 16 << 20;
+constexpr size_t kPartBytes = 8 << 20;
 constexpr int kMostAborts = 4;
 constexpr const char* kMark = "x-amz-meta-millrace-upload";
 
@@ -47,6 +47,8 @@ S3Upload::S3Upload(HttpCalls calls, std::string url, S3Calls make_call, bool has
       make_call_(std::move(make_call)),
       hashes_(hashes),
       if_absent_(options.if_absent),
+      if_version_(options.if_version),
+      refused_condition_(refused_condition(options)),
       part_bytes_(options.part_bytes == 0 ? kPartBytes : options.part_bytes),
       most_in_flight_(options.in_flight),
       most_parts_(most_parts),
@@ -156,8 +158,9 @@ HttpRequest S3Upload::request_to_complete() const {
 }
 
 // Returns where the object is there.
-void S3Upload::settle(const StoreAnswer& answer) const {
+void S3Upload::settle(const StoreAnswer& answer) {
   if (answer.is_accepted) return;
+  may_be_there_ = answer.may_be_done;
   std::string why = answer.error;
   if (answer.may_be_done) {
     std::string why_unknown;
@@ -165,7 +168,7 @@ void S3Upload::settle(const StoreAnswer& answer) const {
     if (there == There::kThis) return;
     if (there == There::kUnknown) why += "; whether it is there cannot be seen: " + why_unknown;
   }
-  if (if_absent_ && answer.response.head.status == 412) why = "there is such an object already: " + why;
+  if (answer.response.head.status == 412) why = refused_condition_ + why;
   throw upload_error(url_, why);
 }
 
@@ -196,6 +199,7 @@ HttpRequest S3Upload::request_with(const std::shared_ptr<const std::string>& con
 
 void S3Upload::add_condition(HttpRequest& request) const {
   if (if_absent_) request.headers.add("If-None-Match", "*");
+  if (!if_version_.empty()) request.headers.add("If-Match", '"' + if_version_ + '"');
 }
 
 std::shared_ptr<StoreCall> S3Upload::call_of_upload(const std::string& query) const {

@@ -35,6 +35,7 @@ class S3Upload final : public StoreUpload {
   void put(std::shared_ptr<const std::string> content) override;
   void add(std::shared_ptr<const std::string> part) override;
   void finish(std::shared_ptr<const std::string> last) override;
+  [[nodiscard]] bool may_be_there() const override { return may_be_there_; }
   void abort() noexcept override;
 
  private:
@@ -43,7 +44,7 @@ class S3Upload final : public StoreUpload {
 
   void begin();
   [[nodiscard]] HttpRequest request_to_complete() const;
-  void settle(const StoreAnswer& answer) const;
+  void settle(const StoreAnswer& answer);
   [[nodiscard]] There look(std::string& why) const;
   [[nodiscard]] HttpRequest request_with(const std::shared_ptr<const std::string>& content) const;
   void add_condition(HttpRequest& request) const;
@@ -54,10 +55,13 @@ class S3Upload final : public StoreUpload {
   const S3Calls make_call_;
   const bool hashes_;
   const bool if_absent_;
+  const std::string if_version_;         // the tag; empty: none
+  const std::string refused_condition_;  // what errors say of either
   const size_t part_bytes_;
   const int most_in_flight_;
   const size_t most_parts_;
   const std::string mark_ = make_upload_mark();
+  bool may_be_there_ = false;
 
   std::shared_ptr<const std::string> content_;  // of an object that is one PUT
   std::string id_;                              // of the upload in parts; empty: there is none

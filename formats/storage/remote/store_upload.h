@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/output_options.h"
 
 namespace millrace {
 
@@ -24,9 +25,15 @@ class StoreUpload {
   virtual void add(std::shared_ptr<const std::string> part) = 0;
   /// The last part, after at least one other: the object is there when this returns.
   virtual void finish(std::shared_ptr<const std::string> last) = 0;
+  /// After a failure of `put` or `finish`: whether the store may have done it without saying so, or may do it yet.
+  [[nodiscard]] virtual bool may_be_there() const = 0;
   /// After a failure, or when it is to end without an object: nothing stays in the store, as far as it answers.
   virtual void abort() noexcept = 0;
 };
+
+/// What the error of an object begins with that is not written for what was there (status 412), by the condition that
+/// was asked for; empty where there was none. Throws `kInvalidArgument` for two of them.
+[[nodiscard]] std::string refused_condition(const OutputOptions& options);
 
 /// The error of an object that cannot be written.
 [[nodiscard]] ErrorException upload_error(const std::string& url, std::string_view why);

@@ -4,6 +4,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/s3_error.h"
 #include "millrace/formats/storage/remote/s3_multipart.h"
 #include "millrace/formats/storage/remote/store_request.h"
 
@@ -25,6 +26,9 @@ std::vector<UnfinishedUpload> list_unfinished_uploads(const HttpCalls& calls, S3
     const std::shared_ptr<StoreCall> call = store.list_uploads(url, place);
     const StoreAnswer answer = ask_store_and_wait(
         calls, {.call = call, .accepts = [call](const HttpResponse& response) { return call->is_page(response); }});
+    // What rclone says where there are none.
+    const bool are_none = answer.response.head.status == 404 && parse_s3_error(answer.response).code == "NoSuchUpload";
+    if (are_none && !answer.is_accepted) break;
     if (!answer.is_accepted) fail(prefix, "cannot list its uploads: " + answer.error);
     S3UploadPage page;
     try {

@@ -35,6 +35,15 @@ std::vector<UnfinishedUpload> RemoteStorage::unfinished_uploads(const std::strin
   throw ErrorException(refusal(prefix));
 }
 void RemoteStorage::abort_upload(const UnfinishedUpload& upload) { throw ErrorException(refusal(upload.url)); }
+std::vector<std::string> RemoteStorage::list(const std::string& prefix) { throw ErrorException(refusal(prefix)); }
+std::vector<std::string> RemoteStorage::plain_names_in(const std::string& folder) {
+  throw ErrorException(refusal(folder));
+}
+void RemoteStorage::remove(const std::vector<std::string>& urls) {
+  if (!urls.empty()) throw ErrorException(refusal(urls[0]));
+}
+std::optional<ObjectNow> RemoteStorage::look(const std::string& url) { throw ErrorException(refusal(url)); }
+void RemoteStorage::forget(const std::string&) {}
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
 
 std::optional<std::string> process_environment(std::string_view) { return std::nullopt; }

@@ -120,11 +120,23 @@ class GoogleServer::Server {
     buckets_[bucket][key] = {.content = std::move(content), .generation = generation, .metadata = ""};
     return generation;
   }
+  void remove(const std::string& bucket, const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    buckets_[bucket].erase(key);
+  }
   std::optional<std::string> content(const std::string& bucket, const std::string& key) const {
     const std::lock_guard lock(mutex_);
     const auto found = buckets_.find(bucket);
     if (found == buckets_.end() || !found->second.contains(key)) return std::nullopt;
     return found->second.at(key).content;
+  }
+  std::vector<std::string> keys(const std::string& bucket) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> keys;
+    const auto found = buckets_.find(bucket);
+    if (found == buckets_.end()) return keys;
+    for (const auto& [key, object] : found->second) keys.push_back(key);
+    return keys;
   }
   size_t num_sessions() const {
     const std::lock_guard lock(mutex_);
@@ -420,9 +432,11 @@ GoogleServer::~GoogleServer() = default;
 std::string GoogleServer::put(const std::string& bucket, const std::string& key, std::string content) {
   return server_->put(bucket, key, std::move(content));
 }
+void GoogleServer::remove(const std::string& bucket, const std::string& key) { server_->remove(bucket, key); }
 std::optional<std::string> GoogleServer::content(const std::string& bucket, const std::string& key) const {
   return server_->content(bucket, key);
 }
+std::vector<std::string> GoogleServer::keys(const std::string& bucket) const { return server_->keys(bucket); }
 size_t GoogleServer::num_sessions() const { return server_->num_sessions(); }
 std::string GoogleServer::host() const { return server_->host(); }
 std::string GoogleServer::endpoint() const { return "http://" + server_->host(); }

@@ -84,11 +84,13 @@ class GoogleServer {
 
   /// Puts an object into a bucket, which then is there, and gives its generation.
   std::string put(const std::string& bucket, const std::string& key, std::string content);
+  void remove(const std::string& bucket, const std::string& key);
   /// The content of an object, or nothing.
   [[nodiscard]] std::optional<std::string> content(const std::string& bucket, const std::string& key) const;
-  [[nodiscard]] size_t num_sessions() const;   ///< of uploads that have not ended
-  [[nodiscard]] std::string host() const;      ///< `127.0.0.1:PORT`
-  [[nodiscard]] std::string endpoint() const;  ///< `http://127.0.0.1:PORT`
+  [[nodiscard]] std::vector<std::string> keys(const std::string& bucket) const;  ///< of its objects, in order
+  [[nodiscard]] size_t num_sessions() const;                                     ///< of uploads that have not ended
+  [[nodiscard]] std::string host() const;                                        ///< `127.0.0.1:PORT`
+  [[nodiscard]] std::string endpoint() const;                                    ///< `http://127.0.0.1:PORT`
   [[nodiscard]] std::string token_uri() const;
   [[nodiscard]] std::vector<GoogleRequest> requests() const;  ///< all so far, in their order
 

@@ -30,6 +30,12 @@ std::array<uint32_t, 256> make_table() {
   return table;
 }
 
+// Of a condition, `ifGenerationMatch`; empty: there is none.
+bool is_met(const std::string& replaced, const std::string& key, const GoogleUploads::Objects& objects) {
+  const auto found = objects.find(key);
+  return replaced.empty() || replaced == (found == objects.end() ? "0" : found->second.generation);
+}
+
 // The parts of a body of `multipart/related`.
 std::vector<std::string> parts_of(const GoogleRequest& request) {
   const std::string& type = request.headers.at("content-type");
@@ -80,15 +86,13 @@ GoogleAnswer GoogleUploads::answer(const GoogleRequest& request, Query query, Ob
                                    const std::string& generation) {
   if (query.contains("upload_id")) return session(request, query["upload_id"], objects, fault, generation);
   const std::string key = query["name"];
-  const bool if_absent = query.contains("ifGenerationMatch") && query["ifGenerationMatch"] == "0";
-  if (if_absent && objects.contains(key)) return condition_failed();
+  const std::string replaced = query["ifGenerationMatch"];
+  if (!is_met(replaced, key, objects)) return condition_failed();
   if (query["uploadType"] == "resumable") {
     const std::string id = fmt::format("hidden-session-{}", ++num_sessions_);
     const Json resource = Json::parse(request.body);
-    sessions_[id] = {.key = key,
-                     .metadata = resource.value("metadata", Json::object()).dump(),
-                     .content = "",
-                     .if_absent = if_absent};
+    sessions_[id] = {
+        .key = key, .metadata = resource.value("metadata", Json::object()).dump(), .content = "", .replaced = replaced};
     return {.headers = {{"Location", fmt::format("{}{}&upload_id={}", endpoint, request.target, id)},
                         {"x-guploader-uploadid", id}}};
   }
@@ -135,7 +139,7 @@ GoogleAnswer GoogleUploads::session(const GoogleRequest& request, const std::str
     if (!at.content.empty()) answer.headers["Range"] = fmt::format("bytes=0-{}", at.content.size() - 1);
     return answer;
   }
-  if (at.if_absent && objects.contains(at.key)) return condition_failed();
+  if (!is_met(at.replaced, at.key, objects)) return condition_failed();
   if (fault.kind == GoogleFault::Kind::kSpoilOnWay) at.content[0] ^= 1;
   const auto hash = request.headers.find("x-goog-hash");
   if (hash != request.headers.end() && hash->second != "crc32c=" + google_crc32c(at.content)) {

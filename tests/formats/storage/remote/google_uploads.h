@@ -50,7 +50,7 @@ class GoogleUploads {
     std::string key;
     std::string metadata;
     std::string content;
-    bool if_absent = false;
+    std::string replaced;  // the generation, 0: none; empty: whatever there is
   };
 
   GoogleAnswer session(const GoogleRequest& request, const std::string& id, Objects& objects, const GoogleFault& fault,

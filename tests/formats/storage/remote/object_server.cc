@@ -78,11 +78,21 @@ class ObjectServer::Server {
     const std::lock_guard lock(mutex_);
     store("/" + name, {.content = std::make_shared<const std::string>(std::move(content)), .tag = "", .metadata = {}});
   }
+  void remove(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    objects_.erase("/" + name);
+  }
   std::optional<std::string> content(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find("/" + name);
     if (found == objects_.end()) return std::nullopt;
     return *found->second.content;
+  }
+  std::vector<std::string> names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [path, object] : objects_) names.push_back(path.substr(1));
+    return names;
   }
   std::vector<std::string> unfinished_uploads() const {
     const std::lock_guard lock(mutex_);
@@ -128,8 +138,12 @@ class ObjectServer::Server {
     const std::lock_guard lock(mutex_);
     return uploads_.answer(
         request, s3_path(request),
-        {.exists = [this](const std::string& path) { return objects_.contains(path); },
-         .store = [this](const std::string& path, StoredObject stored) { store(path, std::move(stored)); }});
+        {.tag = [this](const std::string& path) -> std::optional<std::string> {
+           const auto found = objects_.find(path);
+           return found == objects_.end() ? std::nullopt : std::optional(found->second.tag);
+         },
+         .store = [this](const std::string& path, StoredObject stored) { store(path, std::move(stored)); },
+         .remove = [this](const std::string& path) { objects_.erase(path); }});
   }
   void note_end() {
     const std::lock_guard lock(mutex_);
@@ -412,7 +426,9 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
 ObjectServer::ObjectServer(ObjectServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
 ObjectServer::~ObjectServer() = default;
 void ObjectServer::put(const std::string& name, std::string content) { server_->put(name, std::move(content)); }
+void ObjectServer::remove(const std::string& name) { server_->remove(name); }
 std::optional<std::string> ObjectServer::content(const std::string& name) const { return server_->content(name); }
+std::vector<std::string> ObjectServer::names() const { return server_->names(); }
 std::vector<std::string> ObjectServer::unfinished_uploads() const { return server_->unfinished_uploads(); }
 std::string ObjectServer::url(const std::string& name) const {
   return fmt::format("http://127.0.0.1:{}/{}", server_->port(), name);

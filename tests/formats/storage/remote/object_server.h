@@ -97,8 +97,10 @@ class ObjectServer {
 
   /// Puts an object at `/NAME`, in place of an earlier one. In URLs the name is percent-encoded.
   void put(const std::string& name, std::string content);
+  void remove(const std::string& name);
   /// The content of an object, or nothing.
   [[nodiscard]] std::optional<std::string> content(const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> names() const;  ///< of all objects, in order
   /// Paths of uploads in parts that nobody has completed or ended, `/BUCKET/KEY`.
   [[nodiscard]] std::vector<std::string> unfinished_uploads() const;
   /// `http://127.0.0.1:PORT/NAME`

@@ -1,7 +1,6 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "tests/formats/storage/remote/fetch.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/formats/storage/remote/s3_client.h"
+#include "tests/support/process_variables.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::routed_storage_test {
@@ -19,24 +19,6 @@ namespace {
 using test::content_of;
 using test::ObjectServer;
 using test::ServedFault;
-
-// The environment of the process leads to a server as long as this is there.
-class AwsVariables {
- public:
-  explicit AwsVariables(const ObjectServer& server) {
-    ::setenv("AWS_ENDPOINT_URL", server.url("").c_str(), 1);
-    ::setenv("AWS_ACCESS_KEY_ID", test::marked_credentials().access_key_id.c_str(), 1);
-    ::setenv("AWS_SECRET_ACCESS_KEY", test::marked_credentials().secret_access_key.c_str(), 1);
-    ::setenv("AWS_SESSION_TOKEN", test::marked_credentials().session_token.c_str(), 1);
-  }
-  ~AwsVariables() {
-    for (const char* name : {"AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
-      ::unsetenv(name);
-    }
-  }
-  AwsVariables(const AwsVariables&) = delete;
-  AwsVariables& operator=(const AwsVariables&) = delete;
-};
 
 TEST(RoutedStorage, ReadsWholeFilesWhereverTheyAre) {
   ObjectServer server;
@@ -92,7 +74,7 @@ TEST(RoutedStorage, WritesWholeFilesWhereverTheyAre) {
   ObjectServer server({.s3 = test::marked_service()});
   server.put("bucket/other", "");
   const test::TemporaryFolder folder;
-  const AwsVariables variables(server);
+  const test::ProcessVariables variables(test::aws_variables(server));
   static int runs = 0;  // what was read is known as long as the process lives
   const std::string name = "written" + std::to_string(++runs);
   for (const std::string& path : {"s3://bucket/" + name, folder.path(name)}) {

@@ -34,6 +34,13 @@ RemoteOptions s3_options(const ObjectServer& server) {
   return options;
 }
 
+std::map<std::string, std::string> aws_variables(const ObjectServer& server) {
+  return {{"AWS_ENDPOINT_URL", server.url("")},
+          {"AWS_ACCESS_KEY_ID", marked_credentials().access_key_id},
+          {"AWS_SECRET_ACCESS_KEY", marked_credentials().secret_access_key},
+          {"AWS_SESSION_TOKEN", marked_credentials().session_token}};
+}
+
 namespace {
 
 void expect_no_secret(const std::string& text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "millrace/formats/storage/remote/remote_storage.h"
@@ -16,6 +17,9 @@ namespace millrace::test {
 
 /// Options of a storage that reads from it, of a process whose environment is empty.
 [[nodiscard]] RemoteOptions s3_options(const ObjectServer& server);
+
+/// What leads a process whose environment has these to it.
+[[nodiscard]] std::map<std::string, std::string> aws_variables(const ObjectServer& server);
 
 /// What reading an object comes to: an error that names its URL and shows no credentials, or `no error`.
 [[nodiscard]] std::string error_of(const RemoteOptions& options, const std::string& url);

@@ -31,6 +31,8 @@ std::string refusal_of(const std::string& body) {
 }
 
 TEST(S3Multipart, ReadsTheNumberOfAnUpload) {
+  EXPECT_EQ(parse_s3_upload_id("<InitiateMultipartUpload><UploadId>7</UploadId></InitiateMultipartUpload>"), "7");
+  EXPECT_EQ(parse_s3_upload_id("<Error><UploadId>7</UploadId></Error>"), "");
   EXPECT_EQ(parse_s3_upload_id("<?xml version=\"1.0\"?>\n<InitiateMultipartUploadResult xmlns=\"a\"><Key>k</Key>"
                                "<UploadId>a&amp;b+c==</UploadId></InitiateMultipartUploadResult>"),
             "a&b+c==");

@@ -42,8 +42,11 @@ std::vector<std::string> values_of(const std::string& xml, const std::string& na
 }
 
 bool is_refused(const ServedRequest& request, const std::string& path, const S3Uploads::Objects& objects) {
-  const auto field = request.headers.find("if-none-match");
-  return field != request.headers.end() && field->second == "*" && objects.exists(path);
+  const std::optional<std::string> tag = objects.tag(path);
+  const auto none = request.headers.find("if-none-match");
+  if (none != request.headers.end() && none->second == "*" && tag) return true;
+  const auto match = request.headers.find("if-match");
+  return match != request.headers.end() && (!tag || match->second != '"' + *tag + '"');
 }
 
 }  // namespace
@@ -59,6 +62,10 @@ std::optional<ServedFault> S3Uploads::answer(const ServedRequest& request, const
   }
   if (request.method == "DELETE" && id != query.end()) {
     uploads_.erase(id->second);
+    return said(204);
+  }
+  if (request.method == "DELETE") {
+    objects.remove(path);
     return said(204);
   }
   if (request.method != "PUT") return std::nullopt;

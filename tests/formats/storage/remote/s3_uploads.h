@@ -19,13 +19,14 @@ struct StoredObject {
   std::map<std::string, std::string> metadata;  ///< fields `x-amz-meta-…`
 };
 
-/// What S3 does with requests that write: PUT, uploads in parts, which nobody sees before they are complete, and
-/// conditions. One thread at a time.
+/// What S3 does with requests that write: PUT, DELETE, uploads in parts, which nobody sees before they are complete,
+/// and conditions. One thread at a time.
 class S3Uploads {
  public:
   struct Objects {
-    std::function<bool(const std::string& path)> exists;
+    std::function<std::optional<std::string>(const std::string& path)> tag;  // nothing: there is no such object
     std::function<void(const std::string& path, StoredObject object)> store;
+    std::function<void(const std::string& path)> remove;
   };
 
   /// `most_listed`: uploads of a page. `keeps_metadata`: whether objects have what their requests said of them.

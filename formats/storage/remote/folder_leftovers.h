@@ -1,0 +1,20 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// What writers of folders have left below a URL who were killed or could not remove it.
+struct FolderLeftovers {
+  /// URLs of objects below an id (`FolderManifest`) that the folder's manifest does not name, nor are indexes of such.
+  std::vector<std::string> objects = {};
+  /// URLs of objects COMMIT that are no manifests: what is below an id beside them is not looked at.
+  std::vector<std::string> unreadable = {};
+};
+/// Below `prefix`, `s3://BUCKET/KEY…`, of ids that were made `older_than` ago by the clock of their writer. Those of a
+/// writer that is still at it look the same. Blocks. Throws `kIo`.
+[[nodiscard]] FolderLeftovers folder_leftovers(const std::string& prefix, std::chrono::seconds older_than);
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/formats/storage/remote/folder_manifest.h"
+
+namespace millrace {
+
+struct FolderUploadOptions {
+  /// Objects of the folder as it is in the bucket stand for files of the same name, size and CRC-32C, which are not
+  /// sent again. Default: false
+  bool reuses = false;
+  /// Files that are sent at a time, each by a thread of its own, in two parts of 8 MiB at a time, and where it has more
+  /// than 64 MiB in six. Default: 4
+  int in_flight = 4;
+};
+
+/// Writes a folder of a bucket that is exchanged as a whole: files go into it below an id, where nobody sees them
+/// (`FolderManifest`), and `commit` makes them the folder's files, all at once, in the place of those that it had.
+/// Until then, and without it, the folder is as it was.
+///
+/// Destruction without `commit`, and any failure, removes what was sent, as far as the store answers. What a process
+/// leaves that is killed: `folder_leftovers`. Two that write one folder do not see each other: the last one's files are
+/// there. Every failure throws `kIo` and names the URL or file; after one only destruction is left. One thread at a
+/// time.
+///
+///     FolderUpload folder("s3://bucket/run");
+///     folder.add("model/model.safetensors", "/tmp/run/model/model.safetensors");
+///     folder.put("model/config.json", text);
+///     folder.commit();
+class FolderUpload {
+ public:
+  /// Asks for the folder's manifest where its objects are to be reused. Throws `kInvalidArgument` for a URL that is
+  /// none of a bucket.
+  explicit FolderUpload(std::string folder, FolderUploadOptions options = {});
+  ~FolderUpload();
+  FolderUpload(const FolderUpload&) = delete;
+  FolderUpload& operator=(const FolderUpload&) = delete;
+
+  /// Sends a local file, which must stay as it is until then: returns when so many are being sent that one more may be.
+  /// `sent` is called when it is there, on another thread, and must not throw. It throws for an earlier one, too.
+  void add(std::string name, std::string path, std::function<void()> sent = nullptr);
+  /// Sends a file of these bytes; the same otherwise.
+  void put(std::string name, std::string bytes);
+  /// Waits until all is there and exchanges the folder. The objects of the earlier one are removed, as far as the store
+  /// does it.
+  void commit();
+
+  const std::string& id() const { return manifest_.id; }
+  /// Bytes that were sent, of files that were not reused.
+  [[nodiscard]] uint64_t bytes_sent() const;
+
+ private:
+  struct Work {
+    FolderFile file = {};
+    std::string path = {};                  // of a local file
+    std::optional<std::string> bytes = {};  // in its place
+    std::function<void()> sent = nullptr;
+  };
+
+  void start(Work work);
+  void run();
+  void send(Work& work);
+  bool reuse(Work& work) const;
+  void wait_for_all();
+  void remove_replaced(const FolderManifest& replaced) const noexcept;
+  void end_threads();
+  [[nodiscard]] std::string url_of(const FolderFile& file) const;
+
+  const std::string folder_;  // without a slash at its end
+  const FolderUploadOptions options_;
+  FolderManifest earlier_;  // its objects may be reused
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> waiting_;
+  int num_at_work_ = 0;  // files that wait or are being sent
+  bool ends_ = false;
+  std::exception_ptr error_;  // the first one
+  FolderManifest manifest_;
+  uint64_t bytes_sent_ = 0;
+  std::vector<std::thread> threads_;
+  bool committed_ = false;
+};
+
+}  // namespace millrace

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/elements/local_folder.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/ops/batch/rebatch.h"
 #include "millrace/ops/batch/unbatch.h"
 #include "millrace/ops/combine/concatenate.h"
@@ -168,7 +168,7 @@ std::shared_ptr<const Operator> load_operator(std::shared_ptr<const ElementsInde
 }  // namespace
 
 Dataset Dataset::load(const std::string& directory) {
-  auto op = load_operator(find_local_elements(directory), directory, /*local=*/true);
+  auto op = load_operator(find_elements(directory), directory, /*local=*/true);
   return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(LoadArguments{directory});
 }
 Dataset Dataset::load(Storage& storage, const std::string& directory) {

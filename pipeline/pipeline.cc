@@ -308,8 +308,8 @@ class Pipeline::Impl {
 
   IoThreads io_threads_;
   OutputThread output_thread_;
-  LocalStorage local_storage_{io_threads_};
-  LocalDisk disk_{local_storage_, output_thread_};
+  RoutedStorage own_storage_{io_threads_};  // of its own files, wherever its sources read
+  LocalDisk disk_{own_storage_, output_thread_};
   const std::shared_ptr<FileVersions> file_versions_ = std::make_shared<FileVersions>();
   std::shared_ptr<Storage> storage_;
   ConsumerWaiter waker_;

@@ -1,6 +1,6 @@
 #include "millrace/pipeline/save.h"
 
-#include "millrace/formats/elements/local_folder.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/pipeline/run/stage_statistics.h"
 
 namespace millrace {
@@ -10,7 +10,7 @@ SaveReport run_save(Pipeline pipeline, const std::string& directory, const SaveO
   while (std::optional<Batch> taken = pipeline.next()) {
     if (options.on_progress) options.on_progress(taken->values<int64_t>("elements")[0]);
   }
-  const std::shared_ptr<const ElementsIndex> index = find_local_elements(directory);
+  const std::shared_ptr<const ElementsIndex> index = find_elements(directory);
   return {.elements = index->num_elements(),
           .bytes = index->num_bytes(),
           .seconds = 1e-9 * static_cast<double>(now_ns() - begin),

@@ -1,21 +1,15 @@
 #include "millrace/formats/elements/writer.h"
 
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "millrace/formats/elements/local_folder.h"
-#include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/folder_lock.h"
-#include "millrace/formats/storage/growing_file.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {
-
-namespace fs = std::filesystem;
 
 template <typename T>
 std::string_view bytes_of(const T& number) {
@@ -24,12 +18,11 @@ std::string_view bytes_of(const T& number) {
 
 }  // namespace
 
-ElementsWriter::ElementsWriter(std::string directory, SchemaPtr schema, ElementsIndex::About about,
-                               std::shared_ptr<FolderLock> lock, uint64_t file_bytes)
-    : directory_(std::move(directory)),
+ElementsWriter::ElementsWriter(std::shared_ptr<ElementsFolder> folder, SchemaPtr schema, ElementsIndex::About about,
+                               uint64_t file_bytes)
+    : folder_(std::move(folder)),
       schema_(std::move(schema)),
       about_(std::move(about)),
-      lock_(std::move(lock)),
       file_bytes_(file_bytes),
       encoder_(schema_) {}
 
@@ -37,11 +30,10 @@ ElementsWriter::~ElementsWriter() {
   if (committed_) return;
   file_.reset();
   full_files_.clear();
-  for (const ElementsIndex::File& file : files_) {
-    std::error_code ignored;  // the error that matters is on its way; the next writer removes what stays
-    fs::remove(fs::path(directory_) / file.name, ignored);
-  }
+  for (const ElementsIndex::File& file : files_) folder_->remove(file.name);
 }
+
+bool ElementsWriter::is_remote() const { return folder_->is_remote(); }
 
 void ElementsWriter::append(const Block& block) {
   for (const ElementError& entry : block.errors()) {
@@ -68,7 +60,7 @@ void ElementsWriter::write_block() {
   }
   if (file_ == nullptr) {
     files_.push_back({.name = elements_file_name(about_.generation, files_.size())});
-    file_ = std::make_unique<GrowingFile>(fmt::format("{}/{}", directory_, files_.back().name));
+    file_ = folder_->create(files_.back().name);
   }
   const uint64_t length = payload.size();
   const uint32_t length_crc = masked_crc32c_of_length(length);
@@ -90,7 +82,7 @@ void ElementsWriter::write_block() {
 }
 
 void ElementsWriter::sync_full_files() {
-  for (const std::unique_ptr<GrowingFile>& file : full_files_) file->commit();
+  for (const std::unique_ptr<OutputFile>& file : full_files_) file->commit();
   full_files_.clear();
 }
 
@@ -98,15 +90,13 @@ std::shared_ptr<const ElementsIndex> ElementsWriter::commit() {
   if (encoder_.num_elements() > 0) write_block();
   if (file_ != nullptr) full_files_.push_back(std::move(file_));
   sync_full_files();
-  // The names of the files before the name of what says that they are whole.
-  lock_->sync();
-  auto index = std::make_shared<const ElementsIndex>(directory_, schema_, about_, std::move(files_), std::move(blocks_),
-                                                     num_places_, num_notes_);
+  auto index = std::make_shared<const ElementsIndex>(folder_->directory(), schema_, about_, std::move(files_),
+                                                     std::move(blocks_), num_places_, num_notes_);
   files_ = index->files();  // removed when the next line fails
-  write_atomically(fmt::format("{}/{}", directory_, ElementsIndex::kFileName), index->serialize());
+  folder_->commit(*index);
   committed_ = true;
-  std::shared_ptr<const ElementsIndex> used = in_use(std::move(index));
-  remove_other_elements(directory_, used.get());
+  std::shared_ptr<const ElementsIndex> used = folder_->in_use(std::move(index));
+  folder_->remove_others(used.get());
   return used;
 }
 

@@ -12,15 +12,15 @@
 
 namespace millrace {
 
-class FolderLock;
-class GrowingFile;
+class ElementsFolder;
+class OutputFile;
 
 /// Writes elements to a folder, in place of those that are in it: files of a generation of their own beside the old
 /// ones, then, when they are on the disk, the description that names them, in one call, then the old ones go. So the
 /// folder always holds all of the one or all of the other, whenever a process is killed.
 ///
-///     const FolderLock lock("saved", "writing");
-///     ElementsWriter writer("saved", schema, {.written_by = "save"}, lock);
+///     const auto folder = ElementsFolder::lock("saved");
+///     ElementsWriter writer(folder, schema, {.written_by = "save", .generation = folder->next_generation()});
 ///     for (const Block& block : blocks) writer.append(block);
 ///     auto index = writer.commit();
 ///
@@ -31,9 +31,8 @@ class ElementsWriter {
  public:
   static constexpr uint64_t kFileBytes = uint64_t{1} << 30;
 
-  /// `about.generation`: no file of the folder has it; see `next_generation`. `lock`: of the folder; held until this is
-  /// gone.
-  ElementsWriter(std::string directory, SchemaPtr schema, ElementsIndex::About about, std::shared_ptr<FolderLock> lock,
+  /// `about.generation`: no file of the folder has it; see `next_generation`.
+  ElementsWriter(std::shared_ptr<ElementsFolder> folder, SchemaPtr schema, ElementsIndex::About about,
                  uint64_t file_bytes = kFileBytes);
   /// Removes the files, unless they were committed.
   ~ElementsWriter();
@@ -51,8 +50,11 @@ class ElementsWriter {
     about_.nested_files = std::move(files);
     about_.nested_digest = digest;
   }
-  /// Everything goes to the disk, and the folder has its description; see `in_use`. Throws `kIo`. Once.
+  /// Everything goes to the disk, and the folder has its description; see `ElementsFolder::commit`. Throws `kIo`. Once.
   std::shared_ptr<const ElementsIndex> commit();
+
+  /// Whether `append` may wait for a network.
+  [[nodiscard]] bool is_remote() const;
 
   int64_t num_elements() const {
     return num_places_ - num_notes_ + static_cast<int64_t>(encoder_.num_elements() - encoder_.num_notes());
@@ -62,14 +64,13 @@ class ElementsWriter {
  private:
   void write_block();
 
-  const std::string directory_;
+  const std::shared_ptr<ElementsFolder> folder_;
   const SchemaPtr schema_;
   ElementsIndex::About about_;
-  const std::shared_ptr<FolderLock> lock_;
   const uint64_t file_bytes_;
   BlockEncoder encoder_;
-  std::unique_ptr<GrowingFile> file_;  // that is being written
-  std::vector<std::unique_ptr<GrowingFile>> full_files_;
+  std::unique_ptr<OutputFile> file_;  // that is being written
+  std::vector<std::unique_ptr<OutputFile>> full_files_;
   std::vector<ElementsIndex::File> files_;
   std::vector<ElementsIndex::Block> blocks_;
   int64_t num_places_ = 0;

@@ -30,6 +30,7 @@ ElementsOutput::ElementsOutput(const StageContext& context, std::unique_ptr<Elem
     : executor_(context.disk->output),
       most_bytes_(std::clamp<int64_t>(context.memory == nullptr ? 0 : context.memory->budget() / kShareOfBudget,
                                       kBlockBytes, kMostBytes)),
+      waits_for_network_(writer->is_remote()),
       commit_(std::move(commit)),
       wake_([&waker = context.waker] { waker.wake(); }),
       writer_(std::move(writer)) {}
@@ -83,6 +84,8 @@ void ElementsOutput::close() {
 void ElementsOutput::submit(bool syncs) {
   if (syncs) {
     executor_.submit_sync([self = shared_from_this()] { self->run_sync(); });
+  } else if (waits_for_network_) {
+    executor_.submit_sync([self = shared_from_this()] { self->run(); });
   } else {
     executor_.submit([self = shared_from_this()] { self->run(); });
   }

@@ -42,6 +42,7 @@ class ElementsOutput final : public std::enable_shared_from_this<ElementsOutput>
 
   OutputExecutor& executor_;
   const int64_t most_bytes_;
+  const bool waits_for_network_;  // then writing, too, is not taken for a stall
   const std::function<void(ElementsWriter& written)> commit_;
   ClosableCallback wake_;
   std::unique_ptr<ElementsWriter> writer_;  // of the function that runs

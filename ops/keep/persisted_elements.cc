@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/storage/closable_callback.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/ops/keep/persisted_folder.h"
 #include "millrace/ops/keep/reported_notes.h"
 #include "millrace/ops/keep/saved_elements.h"
@@ -143,7 +144,7 @@ class LookStage final : public Stage {
     if (auto index = folder_->find(context_.iteration.path)) return read(kind_, std::move(index), 0, context_);
     std::unique_ptr<Stage> calculated = input_(first_epoch(*folder_, context_));
     std::shared_ptr<ElementsOutput> output;
-    if (permit.lock != nullptr) {
+    if (permit.folder != nullptr) {
       output = PersistedFolder::begin_writing(folder_, std::move(permit), context_);
     } else if (!context_.disk->ordered) {
       folder_->set_unkept("its elements come in another order each time (ordered = false)");
@@ -187,7 +188,7 @@ std::shared_ptr<SharedByRuns> PersistedElementsOperator::share() const {
 int64_t PersistedElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
   auto& folder = dynamic_cast<PersistedFolder&>(*shared);
   const uint64_t digest = identity_.digest(with.storage, with.wait);
-  folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest, with.storage,
+  folder.set(one_for_each_digest_ ? path_in(directory_, fmt::format("{:016x}", digest)) : directory_, digest, with.storage,
              with.wait);
   return folder.memory_bytes();
 }

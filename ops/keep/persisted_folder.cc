@@ -8,8 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "millrace/formats/elements/local_folder.h"
-#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/tfrecord/index/shard_fingerprint.h"
 #include "millrace/formats/utf8.h"
 
@@ -36,7 +35,6 @@ PersistedFolder::PersistedFolder(std::string_view name, SchemaPtr schema, Cardin
 void PersistedFolder::set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait) {
   folder_ = std::move(folder);
   digest_ = digest;
-  make_folder(folder_);
   (void)look(storage, true, wait);
 }
 
@@ -54,10 +52,9 @@ std::shared_ptr<ElementsOutput> PersistedFolder::begin_writing(const std::shared
   self->unkept_ = kNotReadToTheEnd;
   self->num_elements_ = 0;
   auto writer = std::make_unique<ElementsWriter>(
-      self->folder_, self->schema_,
+      std::move(permit.folder), self->schema_,
       ElementsIndex::About{
-          .written_by = self->name_, .digest = self->digest_, .path = *self->path_, .generation = permit.generation},
-      std::move(permit.lock));
+          .written_by = self->name_, .digest = self->digest_, .path = *self->path_, .generation = permit.generation});
   return std::make_shared<ElementsOutput>(
       context, std::move(writer),
       [self, storage = context.storage](ElementsWriter& written) { self->commit(written, *storage); });
@@ -86,7 +83,7 @@ std::string PersistedFolder::unfinished() const {
   const std::lock_guard lock(mutex_);
   if (index_ != nullptr || unkept_.empty()) return {};
   try {
-    const std::shared_ptr<const ElementsIndex> there = find_local_elements(folder_);
+    const std::shared_ptr<const ElementsIndex> there = find_elements(folder_);
     if (there != nullptr && there->about().digest == digest_) return {};  // another one has written it
   } catch (const ErrorException&) {                                       // it is not whole
   }
@@ -108,19 +105,25 @@ LocalDisk* PersistedFolder::disk_of_input(const LocalDisk& disk) {
 }
 
 PersistedFolder::Permit PersistedFolder::look(Storage& storage, bool to_write, const StorageWait& wait) {
+  // In a bucket to take the lock is to write, which whoever reads may not be allowed to.
+  if (to_write && is_in_bucket(folder_)) {
+    const std::shared_ptr<const ElementsIndex> whole = found();
+    if (whole != nullptr && take(whole, storage, wait)) return {};
+  }
   // Before it reads: whoever wrote may have come to the end just now.
-  std::shared_ptr<FolderLock> lock = to_write ? FolderLock::try_lock(folder_) : nullptr;
+  std::shared_ptr<ElementsFolder> folder = to_write ? ElementsFolder::try_lock(folder_) : nullptr;
   const std::shared_ptr<const ElementsIndex> there = found();
   const bool whole = there != nullptr && take(there, storage, wait);
-  if (lock == nullptr) return {};
-  remove_other_elements(folder_, there.get());
+  if (folder == nullptr) return {};
+  folder->remove_others(there.get());
   if (whole) return {};
-  return {std::move(lock), next_generation(folder_)};
+  const uint64_t generation = folder->next_generation();
+  return {std::move(folder), generation};
 }
 
 std::shared_ptr<const ElementsIndex> PersistedFolder::found() const {
   try {
-    return find_local_elements(folder_);
+    return find_elements(folder_);
   } catch (const ErrorException& exception) {
     Error error = exception.error();
     if (error.code == ErrorCode::kParse) error.message += "; delete the folder to have it written anew";

@@ -7,8 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "millrace/formats/elements/index.h"
-#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/formats/storage/local_disk.h"
 #include "millrace/formats/storage/opened_files.h"
 #include "millrace/ops/keep/elements_output.h"
@@ -31,7 +30,7 @@ class PersistedFolder final : public SharedByRuns {
   std::shared_ptr<const ElementsIndex> find(uint64_t path);
   /// What it takes to write the folder.
   struct Permit {
-    std::shared_ptr<FolderLock> lock;  ///< null: there is no need to, or somebody else does
+    std::shared_ptr<ElementsFolder> folder;  ///< null: there is no need to, or somebody else does
     uint64_t generation = 0;
   };
   /// Reads what the folder holds now. Blocks. Throws what is wrong with it. `to_write`: false leaves the lock to

@@ -6,16 +6,14 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/columnar/block_builder.h"
-#include "millrace/formats/elements/local_folder.h"
-#include "millrace/formats/storage/atomic_directory.h"
-#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/ops/keep/elements_output.h"
 
 namespace millrace {
 namespace {
 
 struct SaveFolder final : SharedByRuns {
-  std::shared_ptr<FolderLock> lock;
+  std::shared_ptr<ElementsFolder> folder;
   uint64_t generation = 0;
 };
 
@@ -79,18 +77,17 @@ SaveOperator::SaveOperator(const SchemaPtr& input, std::string directory, bool o
 std::shared_ptr<SharedByRuns> SaveOperator::share() const { return std::make_shared<SaveFolder>(); }
 
 int64_t SaveOperator::prepare(SharedByRuns* shared, const Preparation&) const {
-  make_folder(directory_);
-  auto& folder = dynamic_cast<SaveFolder&>(*shared);
-  folder.lock = std::make_shared<FolderLock>(directory_, "writing elements to");
+  auto& save = dynamic_cast<SaveFolder&>(*shared);
+  save.folder = ElementsFolder::lock(directory_);
   try {
-    const std::shared_ptr<const ElementsIndex> index = find_local_elements(directory_);
+    const std::shared_ptr<const ElementsIndex> index = find_elements(directory_);
     if (index != nullptr && !overwrite_) {
       throw ErrorException(ErrorCode::kInvalidArgument,
                            fmt::format("'{}' holds {} elements already, which {} wrote; overwriting them puts others "
                                        "in their place",
                                        directory_, index->num_elements(), index->about().written_by));
     }
-    remove_other_elements(directory_, index.get());
+    save.folder->remove_others(index.get());
   } catch (const ErrorException& exception) {
     Error error = exception.error();
     if (error.code != ErrorCode::kParse) throw;
@@ -100,14 +97,14 @@ int64_t SaveOperator::prepare(SharedByRuns* shared, const Preparation&) const {
       throw ErrorException(std::move(error));
     }
   }
-  folder.generation = next_generation(directory_);
+  save.generation = save.folder->next_generation();
   return 0;
 }
 
 std::unique_ptr<Stage> SaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  const auto& folder = dynamic_cast<SaveFolder&>(*context.shared);
+  const auto& save = dynamic_cast<SaveFolder&>(*context.shared);
   auto writer = std::make_unique<ElementsWriter>(
-      directory_, input_, ElementsIndex::About{.written_by = "save", .generation = folder.generation}, folder.lock);
+      save.folder, input_, ElementsIndex::About{.written_by = "save", .generation = save.generation});
   auto output =
       std::make_shared<ElementsOutput>(context, std::move(writer), [](ElementsWriter& written) { written.commit(); });
   return std::make_unique<SaveStage>(schema(), inputs[0](context), std::move(output), context.pool);

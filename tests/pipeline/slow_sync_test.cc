@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/formats/elements/writer.h"
-#include "millrace/formats/storage/folder_lock.h"
 #include "millrace/ops/keep/elements_output.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/run/output_thread.h"
@@ -91,8 +91,8 @@ TEST_F(SlowSync, EveryFileIsBroughtToTheDiskWhereTheWatchdogKnowsOfIt) {
   syncs = unmarked_syncs = 0;
   const auto written = std::make_shared<ElementsOutput>(
       context,
-      std::make_unique<ElementsWriter>(folder_.path(), schema, ElementsIndex::About{.written_by = "save"},
-                                       std::make_shared<FolderLock>(folder_.path(), "writing"), 10'000),
+      std::make_unique<ElementsWriter>(ElementsFolder::lock(folder_.path()), schema,
+                                       ElementsIndex::About{.written_by = "save"}, 10'000),
       [](ElementsWriter& all) { (void)all.commit(); });
   constexpr uint64_t kBlocks = 40;
   for (uint64_t i = 0; i < kBlocks; ++i) {

@@ -14,7 +14,6 @@
 #include "millrace/formats/columnar/block_builder.h"
 #include "millrace/formats/elements/local_folder.h"
 #include "millrace/formats/elements/reader.h"
-#include "millrace/formats/storage/folder_lock.h"
 #include "millrace/formats/storage/local.h"
 #include "tests/support/forked_child.h"
 #include "tests/support/temporary_folder.h"
@@ -39,10 +38,12 @@ class ElementsFolderTest : public ::testing::Test {
     }
     return builder.finish();
   }
-  ElementsIndex::About about() const { return {.written_by = "save", .generation = next_generation(folder_.path())}; }
+  ElementsWriter writer_of(const std::shared_ptr<ElementsFolder>& folder, uint64_t file_bytes = 1 << 30) const {
+    return {folder, schema_, {.written_by = "save", .generation = folder->next_generation()}, file_bytes};
+  }
+  std::shared_ptr<ElementsFolder> locked() const { return ElementsFolder::lock(folder_.path()); }
   std::shared_ptr<const ElementsIndex> write(int64_t first, uint64_t file_bytes = 10'000, int64_t at_a_time = 700) {
-    ElementsWriter writer(folder_.path(), schema_, about(), std::make_shared<FolderLock>(folder_.path(), "writing"),
-                          file_bytes);
+    ElementsWriter writer = writer_of(locked(), file_bytes);
     for (int64_t i = 0; i < kCount; i += at_a_time) writer.append(numbers(first + i, std::min(at_a_time, kCount - i)));
     return writer.commit();
   }
@@ -112,7 +113,7 @@ TEST_F(ElementsFolderTest, AWriterThatIsGivenUpLeavesWhatWasThere) {
   write(0);
   const auto files = test::files_below(folder_.path());
   {
-    ElementsWriter writer(folder_.path(), schema_, about(), std::make_shared<FolderLock>(folder_.path(), "writing"));
+    ElementsWriter writer = writer_of(locked());
     writer.append(numbers(7, 3000));
     EXPECT_EQ(names().size(), files.size() + 1);
   }
@@ -137,18 +138,18 @@ TEST_F(ElementsFolderTest, FilesStayAsLongAsTheirIndexIsUsed) {
   auto used = find_local_elements(folder_.path());
   const auto newer = write(50);
   EXPECT_EQ(names().size(), 7u);
-  remove_other_elements(folder_.path(), newer.get());
+  locked()->remove_others(newer.get());
   std::vector<int64_t> values;
   for (size_t i = 0; i < used->num_blocks(); ++i) EXPECT_FALSE(read(used, i, values));
   EXPECT_EQ(values, from(0));
   used = nullptr;
-  remove_other_elements(folder_.path(), newer.get());
+  locked()->remove_others(newer.get());
   EXPECT_EQ(names().size(), 4u);
   EXPECT_EQ(read_all(), from(50));
 }
 
 TEST_F(ElementsFolderTest, NoElementsAreElementsToo) {
-  ElementsWriter writer(folder_.path(), schema_, about(), std::make_shared<FolderLock>(folder_.path(), "writing"));
+  ElementsWriter writer = writer_of(locked());
   writer.commit();
   EXPECT_THAT(names(), ElementsAre("description"));
   EXPECT_THAT(read_all(), IsEmpty());
@@ -214,7 +215,7 @@ TEST_F(ElementsFolderTest, ADescriptionThatIsDamagedIsRefused) {
 TEST_F(ElementsFolderTest, AnElementThatIsAnErrorIsNotWritten) {
   BlockBuilder builder(schema_, pool_);
   builder.append_error(std::make_shared<const Error>(Error{.code = ErrorCode::kParse, .message = "at 0"}));
-  ElementsWriter writer(folder_.path(), schema_, about(), std::make_shared<FolderLock>(folder_.path(), "writing"));
+  ElementsWriter writer = writer_of(locked());
   EXPECT_THROW(writer.append(builder.finish()), ErrorException);
 }
 
@@ -260,7 +261,7 @@ TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
     EXPECT_FALSE(is_elements_file_name(name));
     test::write_file(folder_.path(name), "mine");
     try {
-      remove_other_elements(folder_.path(), nullptr);
+      locked()->remove_others(nullptr);
       ADD_FAILURE() << name;
     } catch (const ErrorException& exception) {
       EXPECT_EQ(exception.error().code, ErrorCode::kInvalidArgument);
@@ -271,9 +272,9 @@ TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
   }
   const auto index = write(0);
   for (const std::string& name : mine) test::write_file(folder_.path(name), "mine");
-  remove_other_elements(folder_.path(), index.get());
+  locked()->remove_others(index.get());
   EXPECT_EQ(names().size(), mine.size() + 4);
-  EXPECT_EQ(next_generation(folder_.path()), index->about().generation + 1);
+  EXPECT_EQ(locked()->next_generation(), index->about().generation + 1);
 }
 
 TEST_F(ElementsFolderTest, AnUnfinishedDescriptionGoesAndAFileOfTheUserStays) {
@@ -281,7 +282,7 @@ TEST_F(ElementsFolderTest, AnUnfinishedDescriptionGoesAndAFileOfTheUserStays) {
   const size_t num_files = names().size();
   test::write_file(folder_.path("description.tmp-17-3"), "half");
   test::write_file(folder_.path("description.tmp-notes"), "mine");
-  remove_other_elements(folder_.path(), index.get());
+  locked()->remove_others(index.get());
   EXPECT_THAT(names(), ::testing::Contains("description.tmp-notes"));
   EXPECT_EQ(names().size(), num_files + 1);
 }
@@ -297,8 +298,8 @@ TEST_F(ElementsFolderTest, WhatMayNotBeRemovedKeepsNobodyFromReading) {
     if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(1);
     try {
       const auto found = find_local_elements(folder_.path());
-      remove_other_elements(folder_.path(), found.get());
-      if (next_generation(folder_.path()) != 79) ::_exit(2);
+      locked()->remove_others(found.get());
+      if (locked()->next_generation() != 79) ::_exit(2);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
       ::_exit(3);

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/columnar/block_builder.h"
-#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/elements/elements_folder.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/ops/sources/range.h"
 #include "tests/support/operator_chain.h"
@@ -40,8 +40,8 @@ struct Output {
   // Of elements "x", whose commit calls `before_commit` first.
   explicit Output(std::function<void()> before_commit = [] {}) {
     context.disk = &disk;
-    auto writer = std::make_unique<ElementsWriter>(folder.path(), schema, ElementsIndex::About{.written_by = "save"},
-                                                   std::make_shared<FolderLock>(folder.path(), "writing"));
+    auto writer = std::make_unique<ElementsWriter>(ElementsFolder::lock(folder.path()), schema,
+                                                   ElementsIndex::About{.written_by = "save"});
     output = std::make_shared<ElementsOutput>(context, std::move(writer), [before_commit](ElementsWriter& written) {
       before_commit();
       written.commit();

@@ -20,10 +20,8 @@
 #include "benchmarks/touch_rows.h"
 #include "millrace/command_line/skipped_at_error.h"
 #include "millrace/command_line/skipped_log.h"
-#include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/remote/http_engine.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
-#include "millrace/formats/storage/whole_file.h"
 #include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
@@ -65,8 +63,9 @@ class Progress {
 
 void write_text(const std::string& path, const std::string& text) {
   std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown)) {
-    return write_atomically(path, text);
+  if (RemoteStorage::opens(path) || !std::filesystem::exists(path, unknown) ||
+      std::filesystem::is_regular_file(path, unknown)) {
+    return write_anywhere(path, text);
   }
   std::ofstream file(path, std::ios::binary);  // a device or a pipe, whose name stays its own
   file << text;
@@ -76,6 +75,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 // Before the run: what it found must not be lost at its end.
 void require_writable(const std::string& path) {
+  if (RemoteStorage::opens(path)) return static_cast<void>(open_output_anywhere(path));  // as far as the URL says it
   std::error_code unknown;
   const bool is_there = std::filesystem::exists(path, unknown);
   if (!std::ofstream(path, std::ios::app)) {
@@ -109,7 +109,7 @@ StartOptions start_options(const BenchOptions& options) {
                         .watchdog = options.watchdog,
                         .on_stall = exit_on_stall,
                         .statistics = options.statistics};
-  if (!options.resume.empty()) start.state = PipelineState::parse(read_whole_file(options.resume, "state"));
+  if (!options.resume.empty()) start.state = PipelineState::parse(read_whole_anywhere(options.resume, "state"));
   return start;
 }
 

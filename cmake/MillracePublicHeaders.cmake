@@ -17,7 +17,9 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/tfrecord/writer.h formats/tfrecord/index/index.h formats/tfrecord/index/index_builder.h
     formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
     formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
-    formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h)
+    formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h
+    formats/storage/remote/folder_upload.h formats/storage/remote/folder_download.h
+    formats/storage/remote/folder_leftovers.h formats/storage/remote/object_lock.h)
 # Command lines of programs.
 list(APPEND MILLRACE_PUBLIC_HEADERS
     command_line/command_line.h command_line/number_options.h command_line/given_options.h

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 
@@ -54,7 +54,7 @@ void StateWriter::run() {
     try {
       bytes = state.serialize();
       seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      write_atomically(path_, bytes);
+      write_anywhere(path_, bytes);
     } catch (...) {
       failure = std::current_exception();
     }

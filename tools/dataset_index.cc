@@ -9,7 +9,7 @@
 
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/json/names.h"
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/index/index_builder.h"
@@ -74,7 +74,7 @@ Indexed index_shard(Storage& storage, const std::string& path, const ShardProgra
                                                {.compression = arguments.compression,
                                                 .max_record_bytes = arguments.max_record_bytes,
                                                 .on_progress = on_progress});
-    write_atomically(index_path(path), index.serialize());
+    write_anywhere(index_path(path), index.serialize());
     describe(index, result);
     result.outcome = Indexed::Outcome::kWritten;
   } catch (...) {
@@ -102,9 +102,10 @@ int run(int argc, char** argv) {
       parse_shard_arguments(argc, argv, {.name = "dataset_index", .about = kAbout}, more, {{"force", &force}});
   if (!arguments) return 0;
   for (const std::string& path : arguments->paths) {
-    if (!RemoteStorage::opens(path)) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("'{}' is at a URL; indexes are written beside local shards alone", path));
+    if (!RemoteStorage::opens(path) || is_in_bucket(path)) continue;
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' is at a URL; indexes are written beside local shards, and in buckets", path));
   }
   std::vector<Indexed> results(arguments->paths.size());
   InlineExecutor executor;

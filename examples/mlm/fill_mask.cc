@@ -12,6 +12,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/safetensors/writer.h"
+#include "millrace/trainer/run/local_copy.h"
 
 namespace {
 
@@ -56,7 +57,7 @@ void print_brief(const std::string& text, const FilledText& filled, size_t width
 int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
-  MaskFiller filler(options->model, {.ignored_config_fields = options->ignored_config_fields});
+  MaskFiller filler(local_copy(options->model), {.ignored_config_fields = options->ignored_config_fields});
   for (size_t i = 0; i < options->texts.size(); ++i) {
     if (options->texts[i].find(filler.mask()) != std::string::npos) continue;
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in {}", filler.mask(), options->places[i]));

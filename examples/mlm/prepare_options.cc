@@ -38,7 +38,7 @@ std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("tokenizer", po::value(&options.tokenizer), "tokenizer.json, as train_unigram writes it")
-      ("out", po::value(&options.out), "folder of the shards; made when it is not there");
+      ("out", po::value(&options.out), "folder of the shards, local or s3://BUCKET/FOLDER, gs://…; made when it is not there");
   add_corpus_options(visible, options.corpus);
   visible.add_options()
       ("max-length", whole_number(preparation.max_length, {1, kMostRecordTokens}), "tokens in a record")

@@ -12,13 +12,15 @@
 #include "examples/mlm/train_unigram_report.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace {
 
 using namespace millrace;
 
-// Before the work and not after it.
+// Before the work and not after it, as far as it can be seen.
 void require_writable_folder(const std::string& folder) {
+  if (RemoteStorage::opens(folder)) return static_cast<void>(open_output_anywhere(path_in(folder, "tokenizer.json")));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
@@ -40,8 +42,8 @@ int run(int argc, char** argv) {
   }
   progress->learning(trainer);
   const Tokenizer tokenizer = trainer.train();
-  const std::string path = (std::filesystem::path(options->out) / "tokenizer.json").string();
-  tokenizer.save(path);
+  const std::string path = path_in(options->out, "tokenizer.json");
+  write_anywhere(path, tokenizer.to_json());
   progress.reset();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const UnigramReport report = {.path = path,

@@ -22,7 +22,8 @@ std::optional<TrainUnigramOptions> parse_train_unigram_options(int argc, const c
   TrainUnigramOptions options;
   UnigramTrainerOptions& training = options.training;
   po::options_description visible("options");
-  visible.add_options()("out", po::value(&options.out), "folder of tokenizer.json; made when it is not there");
+  visible.add_options()("out", po::value(&options.out),
+                        "folder of tokenizer.json, local or s3://BUCKET/FOLDER, gs://…; made when it is not there");
   add_corpus_options(visible, options.corpus);
   // clang-format off
   visible.add_options()

@@ -13,13 +13,14 @@
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/json/names.h"
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/metrics/ensemble.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
 #include "millrace/trainer/run/cross_validation.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/predicted_rows.h"
 
 namespace {
@@ -93,7 +94,7 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 Models find_models(const Options& options) {
-  Models models{.best = best_models_of_folds(options.models, options.folds)};
+  Models models{.best = best_models_of_folds(local_copy(options.models), options.folds)};
   models.format = read_quest_format(models.first());
   for (const auto& [fold, folder] : models.best) {
     models.folds.push_back(fold);
@@ -171,8 +172,8 @@ int run(int argc, char** argv) {
       json["shown"].push_back(to_json(shown));
       text += fmt::format("\n{}", to_text(shown));
     }
-    write_atomically(options->out, csv_of_numbers("qa_id", names, ids,
-                                                  options->binning ? binned_columns(values, gain.bins) : values));
+    write_anywhere(options->out,
+                   csv_of_numbers("qa_id", names, ids, options->binning ? binned_columns(values, gain.bins) : values));
     json["out"] = options->out;
     text += fmt::format("\n{} rows predicted: {}\n", ids.size(), options->out);
   }

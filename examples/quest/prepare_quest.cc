@@ -12,7 +12,7 @@
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/json/names.h"
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/stop_signals.h"
@@ -71,7 +71,7 @@ std::optional<Options> parse(int argc, char** argv) {
       ("csv", text(options.csv), "rows: question_title, question_body, answer, targets in [0, 1], perhaps qa_id")
       ("packages", text(options.packages), "rows: tagged packages of this list, as examples/packages/fetch.sh writes it")
       ("tokenizer", text(options.tokenizer), "tokenizer.json of the encoder")
-      ("out", text(options.out), "folder of the shards; made when it is not there")
+      ("out", text(options.out), "folder of the shards, local or s3://BUCKET/FOLDER, gs://…; made when it is not there")
       ("question-targets", pattern(0), "columns of --csv that the question's head says: a regular expression over whole "
        "names; empty: none")
       ("answer-targets", pattern(1), "those of the answer's head")
@@ -114,10 +114,10 @@ void write_other_files(const Options& options, const TaggedPackages& packages) {
     for (const Package& row : packages.test) {
       text += csv_record({row.name, row.synopsis, row.paragraphs[0], row.answer()});
     }
-    write_atomically(options.test_csv, text);
+    write_anywhere(options.test_csv, text);
   }
   if (options.other_texts.empty()) return;
-  write_atomically(options.other_texts, fmt::format("{}\n", fmt::join(packages.other_texts, "\n")));
+  write_anywhere(options.other_texts, fmt::format("{}\n", fmt::join(packages.other_texts, "\n")));
 }
 
 void print_report(const Options& options, const TaggedPackages& packages, const QuestStatistics& statistics,

@@ -1,6 +1,7 @@
 // Says the class of texts; see predict_text_to_text --help and docs/text_to_text.md.
 #include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@
 #include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/metrics/confusion_matrix.h"
@@ -22,6 +23,7 @@
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/predictor.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/output_folder.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 #include "millrace/trainer/stop_signals.h"
@@ -106,7 +108,7 @@ class Answers {
   Answers(const Options& options, const TextEncoder& encoder)
       : options_(options), encoder_(encoder), confusion_(encoder.task().names()) {
     if (options.out.empty()) return;
-    file_.emplace(options.out);
+    file_ = open_output_anywhere(options.out);
     file_->write("id,class,word\n");
   }
 
@@ -156,7 +158,7 @@ class Answers {
   const TextEncoder& encoder_;
   ConfusionMatrix confusion_;
   int64_t rows_ = 0;
-  std::optional<AtomicFile> file_;
+  std::unique_ptr<OutputFile> file_;
   Json shown_ = Json::array();
 };
 
@@ -164,7 +166,7 @@ int run(int argc, char** argv) {
   const auto options = parse_options(argc, argv);
   if (!options) return 0;
   const WorkerLimit limit(checked_threads(options->threads));
-  const std::string folder = model_folder(options->model);
+  const std::string folder = model_folder(local_copy(options->model));
   const std::string tokenizer_file = folder + "/tokenizer.json";
   const TextEncoder encoder(load_text_task(folder), Tokenizer::load(tokenizer_file), tokenizer_file);
   const T5Classifier model(load_t5_config(folder), encoder.class_tokens());

@@ -64,7 +64,7 @@ std::optional<PreparationOptions> parse_preparation_options(int argc, const char
       ("classes", po::value(&names)->multitoken(), "the classes. Default of a CSV: LQ_CLOSE LQ_EDIT HQ")
       ("words", po::value(&words)->multitoken(),
        "what the model says for them, each one token. Default of a CSV: none low high; of sections their names")
-      ("out", po::value(&preparation.out), "folder of the rows; made when it is not there")
+      ("out", po::value(&preparation.out), "folder of the rows, local or s3://BUCKET/FOLDER, gs://…; made when it is not there")
       ("tokenizer", po::value(&preparation.tokenizer),
        "tokenizer.json of a T5, or its folder. Default: one is learnt from the rows to train on")
       ("vocab-size", whole_number(preparation.vocab_size, {104, 10'000'000}), "tokens of one that is learnt")

@@ -10,8 +10,7 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
@@ -202,7 +201,7 @@ PipelineDef PipelineDef::from_json(std::string_view json, std::string_view name)
 }
 
 PipelineDef PipelineDef::load(const std::string& path) {
-  const std::string content = read_whole_file(path, "pipeline definition");
+  const std::string content = read_whole_anywhere(path, "pipeline definition");
   return is_json(path) ? from_json(content, path) : from_text(content, path);
 }
 
@@ -225,7 +224,7 @@ std::string PipelineDef::to_json() const {
   return json;
 }
 
-void PipelineDef::save(const std::string& path) const { write_atomically(path, is_json(path) ? to_json() : to_text()); }
+void PipelineDef::save(const std::string& path) const { write_anywhere(path, is_json(path) ? to_json() : to_text()); }
 
 Dataset PipelineDef::dataset() const {
   int num_steps = 0;

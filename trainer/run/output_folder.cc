@@ -1,5 +1,6 @@
 #include "millrace/trainer/run/output_folder.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string_view>
@@ -11,6 +12,10 @@
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/folder_names.h"
+#include "millrace/formats/storage/remote/object_folder.h"
+#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/checkpoint/best_models.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
@@ -33,15 +38,28 @@ constexpr const char* kNewLog = "log.jsonl.new";  // until it takes the place of
 }
 
 // Links followed; neither needs to be there.
-bool lies_below(const fs::path& path, const fs::path& folder) {
-  if (path.empty()) return false;
+bool lies_below(const std::string& path, const std::string& folder) {
+  if (path.empty() || is_in_bucket(path) != is_in_bucket(folder)) return false;
+  if (is_in_bucket(folder)) return path == folder || path.starts_with(path_in(folder, ""));
   const fs::path relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
   return !relative.empty() && *relative.begin() != "..";
 }
 
+// Which of `kResults` are in OUT.
+std::vector<std::string> results_in(const std::string& out) {
+  std::vector<std::string> results;
+  const std::shared_ptr<RemoteStorage> storage = is_in_bucket(out) ? RemoteStorage::of_process() : nullptr;
+  for (const char* name : kResults) {
+    const std::string path = path_in(out, name);
+    const bool is_there = storage == nullptr ? fs::exists(path) : has_files(*storage, path);
+    if (is_there) results.emplace_back(name);
+  }
+  return results;
+}
+
 // What is in OUT is then the run's own.
 bool goes_on_in_place(const RunOptions& options) {
-  return lies_below(options.resume, fs::path(options.out) / "checkpoints");
+  return lies_below(options.resume, path_in(options.out, "checkpoints"));
 }
 
 // By the first step most of what can be wrong with a run has been found. One that goes on from a checkpoint elsewhere
@@ -101,6 +119,20 @@ class EarlierRunRemover final : public Callback {
   std::vector<fs::path> event_files_;
 };
 
+// Its URL, or nothing.
+std::string newest_checkpoint_in_bucket(const std::string& folder) {
+  const auto files = files_in_folders(*RemoteStorage::of_process(), folder);
+  if (!files || files->empty()) return {};
+  std::string newest;
+  for (const FoundFile& found : *files) {
+    const std::string name = found.file.name.substr(0, found.file.name.find('/'));
+    if (name.size() == found.file.name.size() || !name.starts_with("checkpoint-")) continue;
+    // Longer ones have larger numbers.
+    if (std::pair(name.size(), name) > std::pair(newest.size(), newest)) newest = name;
+  }
+  return newest.empty() ? newest : path_in(folder, newest);
+}
+
 }  // namespace
 
 std::string model_folder(const std::string& folder) {
@@ -113,15 +145,14 @@ std::string model_folder(const std::string& folder) {
 void check_output_folder(const RunOptions& options) {
   if (options.overwrite) {
     for (const char* name : kResults) {
-      if (!lies_below(options.resume, fs::path(options.out) / name)) continue;
+      if (!lies_below(options.resume, path_in(options.out, name))) continue;
       refuse(fmt::format("--overwrite would remove {}, which --resume goes on from; leave --overwrite out",
                          options.resume));
     }
     return;
   }
   if (goes_on_in_place(options)) return;
-  for (const char* name : kResults) {
-    if (!fs::exists(fs::path(options.out) / name)) continue;
+  for (const std::string& name : results_in(options.out)) {
     if (options.resume.empty()) {
       refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume last, or another --out",
                          options.out, name));
@@ -136,9 +167,12 @@ void check_output_folder(const RunOptions& options) {
 RunOptions with_newest_checkpoint(RunOptions options) {
   if (options.resume != "last") return options;
   if (options.out.empty()) refuse("--resume last goes on in --out, which is empty");
-  options.resume = newest_checkpoint(options.out + "/checkpoints").value_or("");
+  const std::string checkpoints = path_in(options.out, "checkpoints");
+  options.resume = is_in_bucket(options.out) ? newest_checkpoint_in_bucket(checkpoints)
+                                             : newest_checkpoint(checkpoints).value_or("");
   // What a run left that was killed before its first checkpoint is of no use to this one.
-  if (options.resume.empty() && !fs::exists(fs::path(options.out) / "model")) options.overwrite = true;
+  const std::vector<std::string> results = results_in(options.out);
+  if (options.resume.empty() && std::ranges::find(results, "model") == results.end()) options.overwrite = true;
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/models/config_limits.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 
 namespace millrace {
@@ -43,6 +44,7 @@ void take_roberta_options(RobertaOptions& options, const po::variables_map& give
   if (!options.model.empty()) {
     refuse_given(given, {"layers", "hidden", "heads", "dropout", "initializer-range"}, "is what --model has");
   }
+  options.model = local_copy(options.model);
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
   require(options.hidden % options.heads == 0,
           fmt::format("--hidden is {}, must be a multiple of --heads, which is {}", options.hidden, options.heads));

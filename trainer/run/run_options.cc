@@ -44,7 +44,8 @@ void take_phases(RunOptions& options, const po::variables_map& given) {
 void add_run_options(RunOptions& options, const std::string& seeded, po::options_description& files,
                      po::options_description& training, po::options_description& reports,
                      const std::string& run_folder) {
-  const std::string contents = fmt::format("folder of the run: {0}/model, {0}/checkpoints, {0}/log.jsonl", run_folder);
+  const std::string contents = fmt::format(
+      "folder of the run, local or s3://BUCKET/FOLDER, gs://…: {0}/model, {0}/checkpoints, {0}/log.jsonl", run_folder);
   // clang-format off
   files.add_options()
       ("out", value(options.out), contents.c_str())

@@ -9,6 +9,7 @@
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/same_description.h"
@@ -194,8 +195,9 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
 }
 
 int check_run(const RunOptions& given, const std::function<RunParts()>& make) {
-  const RunOptions options = with_newest_checkpoint(given);
+  RunOptions options = with_newest_checkpoint(given);
   if (!options.out.empty()) check_output_folder(options);
+  options.resume = local_copy(options.resume);
   print_run_spec(run_spec(options, make), options.json);
   return 0;
 }

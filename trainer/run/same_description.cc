@@ -1,9 +1,7 @@
 #include "millrace/trainer/run/same_description.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/folder_names.h"
+#include "millrace/formats/storage/temporary_directory.h"
 #include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
@@ -18,27 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() : path_((fs::temp_directory_path() / "millrace-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) {
-      const std::error_code error(errno, std::generic_category());
-      throw ErrorException({.code = ErrorCode::kIo, .message = error.message(), .shard = path_});
-    }
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 json read(const fs::path& path) { return parse_json<json>(read_whole_file(path.string()), path.string()); }
 

@@ -1,175 +1,33 @@
 #include "millrace/trainer/run/shard_set_writer.h"
 
-#include <algorithm>
-#include <system_error>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
-#include <re2/re2.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/formats/storage/atomic_directory.h"
-#include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kIncomplete = ".incomplete-shards";
-constexpr const char* kOld = "old";  // in it
-
-[[noreturn]] void fail(std::string_view what, const fs::path& path, const std::error_code& error) {
-  throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, error.message()), .shard = path.string()});
-}
-
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
-void remove_tree(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) fail("cannot remove", path, error);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_type type = fs::symlink_status(path, error).type();
-  if (type == fs::file_type::none) fail("cannot look at", path, error);
-  return type != fs::file_type::not_found;
-}
-
-// Of an entry of the set's folder.
-void check_name(const std::string& name) {
-  const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
-  if (!is_plain || name == kOld || name == kIncomplete) refuse(fmt::format("'{}' is no name in a set of shards", name));
-}
-
-/// Renames, one after the other, that are undone unless all were made.
-class Moves {
- public:
-  ~Moves() {
-    std::error_code ignored;
-    for (; !made_.empty(); made_.pop_back()) fs::rename(made_.back().second, made_.back().first, ignored);
-  }
-  void move(const fs::path& from, const fs::path& to, std::string_view what) {
-    made_.emplace_back(from, to);  // before it is moved: afterwards nothing throws
-    std::error_code error;
-    fs::rename(from, to, error);
-    if (!error) return;
-    made_.pop_back();
-    fail(what, from, error);
-  }
-  void keep() { made_.clear(); }
-
- private:
-  std::vector<std::pair<fs::path, fs::path>> made_;
-};
-
-void check(const ShardSetOptions& options) {
-  if (options.splits.empty()) refuse("a set of shards has no split");
-  for (const ShardSplit& split : options.splits) {
-    if (split.records_per_shard < 0) {
-      refuse(fmt::format("records_per_shard is {}, must be at least 0", split.records_per_shard));
-    }
-    if (!split.file_name) refuse("a split of a set of shards has no file_name");
-    if (!split.folder.empty()) check_name(split.folder);
-  }
-  if (const RE2 names(options.shard_names, RE2::Quiet); !names.ok()) {
-    refuse(fmt::format("shard_names is '{}': {}", options.shard_names, names.error()));
-  }
-}
 
 }  // namespace
 
 ShardSetWriter::ShardSetWriter(const std::string& folder, ShardSetOptions options)
-    : folder_(folder), incomplete_(folder_ / kIncomplete), options_(std::move(options)) {
-  check(options_);
-  splits_.resize(options_.splits.size());
-  std::error_code ignored;
-  made_folder_ = !fs::exists(folder_, ignored);
-  make_folder(folder_.string());
-  require_only_shards();
-  lock_.emplace(folder_.string(), "writing shards into");
-  try {
-    remove_tree(incomplete_);  // of a run that was killed
-    for (const ShardSplit& split : options_.splits) make_folder((incomplete_ / split.folder).string());
-  } catch (...) {
-    clear_away();
-    throw;
-  }
-}
+    : options_(std::move(options)), place_(ShardSetPlace::open(folder, options_)), splits_(options_.splits.size()) {}
 
-ShardSetWriter::~ShardSetWriter() {
-  for (SplitState& split : splits_) split.shard.reset();
-  clear_away();
-}
-
-void ShardSetWriter::clear_away() noexcept {
-  std::error_code ignored;
-  // What could not be put back stays.
-  if (fs::is_empty(incomplete_ / kOld, ignored) || ignored) fs::remove_all(incomplete_, ignored);
-  if (made_folder_) fs::remove(folder_, ignored);  // if nothing is in it
-  lock_.reset();
-}
-
-bool ShardSetWriter::is_shard(const std::string& name) const { return RE2::FullMatch(name, options_.shard_names); }
-
-void ShardSetWriter::require_only_shards() const {
-  for (const ShardSplit& split : options_.splits) {
-    if (!split.folder.empty()) require_only_shards(folder_ / split.folder);
-  }
-}
-
-// A folder whose files would be replaced must hold nothing but shards.
-void ShardSetWriter::require_only_shards(const fs::path& folder) const {
-  if (!is_there(folder)) return;
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(folder, error);
-  const auto in_the_way = [](const fs::path& path) {
-    refuse(fmt::format("'{}' is in the way and not a shard of an earlier run: choose another folder, or move it away",
-                       path.string()));
-  };
-  if (status.type() != fs::file_type::directory) in_the_way(folder);
-  for (const std::string& name : names_in(folder.string(), error)) {
-    if (!is_shard(name)) in_the_way(folder / name);
-  }
-  if (error) fail("cannot look into", folder, error);
-}
-
-// The set's folders and the shards that lie beside them, as they are below `folder`; in the order of their names.
-std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
-  std::vector<fs::path> entries;
-  bool has_shards = false;
-  for (const ShardSplit& split : options_.splits) {
-    has_shards = has_shards || split.folder.empty();
-    if (!split.folder.empty() && is_there(folder / split.folder)) entries.emplace_back(split.folder);
-  }
-  std::error_code error;
-  if (has_shards) {
-    for (const std::string& name : names_in(folder.string(), error)) {
-      std::error_code gone;  // since the folder was read
-      if (!is_shard(name) || fs::symlink_status(folder / name, gone).type() != fs::file_type::regular) continue;
-      entries.emplace_back(name);
-    }
-  }
-  if (error) fail("cannot look into", folder, error);
-  std::ranges::sort(entries);
-  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());  // splits may share a folder
-  return entries;
-}
-
-std::string ShardSetWriter::shard_path(size_t split, int64_t num_records) const {
+std::string ShardSetWriter::shard_name(size_t split, int64_t num_records) const {
   const ShardSplit& options = options_.splits[split];
   const std::string name = options.file_name(splits_[split].num_shards, num_records);
-  if (!is_shard(name)) refuse(fmt::format("'{}' is no name of a shard by '{}'", name, options_.shard_names));
-  return (incomplete_ / options.folder / name).string();
+  if (!is_shard_of(options_, name))
+    refuse(fmt::format("'{}' is no name of a shard by '{}'", name, options_.shard_names));
+  return options.folder.empty() ? name : options.folder + '/' + name;
 }
 
 void ShardSetWriter::start_shard(size_t split) {
   // It gets another name when its records are counted.
-  splits_[split].shard.emplace(shard_path(split, options_.splits[split].records_per_shard),
+  splits_[split].shard.emplace(shard_path(shard_name(split, options_.splits[split].records_per_shard)),
                                RecordWriterOptions{.compression = options_.compression});
 }
 
@@ -189,11 +47,12 @@ void ShardSetWriter::write(size_t split, std::string_view record) {
 void ShardSetWriter::finish_shard(size_t split) {
   SplitState& state = splits_[split];
   if (!state.shard) return;
-  const std::string path = shard_path(split, state.shard->num_records());
-  if (is_there(path)) refuse(fmt::format("two shards of a set have the name '{}'", path));
-  state.shard->set_path(path);
+  const std::string name = shard_name(split, state.shard->num_records());
+  if (!names_.insert(name).second) refuse(fmt::format("two shards of a set have the name '{}'", name));
+  state.shard->set_path(shard_path(name));
   state.shard->close();
   state.shard.reset();
+  place_->add(name);
   ++state.num_shards;
 }
 
@@ -210,34 +69,10 @@ void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
   if (failed_) refuse("a set of shards that lacks a record cannot be put in place");
   finish_shards();
   for (const ShardSetFile& file : files) {
-    check_name(file.name);
-    if (is_shard(file.name)) refuse(fmt::format("'{}' is a name of a shard", file.name));
-    write_atomically((incomplete_ / file.name).string(), file.text);
+    check_name_in_set(file.name);
+    if (is_shard_of(options_, file.name)) refuse(fmt::format("'{}' is a name of a shard", file.name));
   }
-  const fs::path old = incomplete_ / kOld;
-  make_folder(old.string());
-  require_only_shards();  // others may have come since
-  Moves moves;
-  const auto put_away = [&](const fs::path& name) {
-    if (is_there(folder_ / name)) moves.move(folder_ / name, old / name, "cannot put away");
-  };
-  const auto put_in_place = [&](const fs::path& name) {
-    moves.move(incomplete_ / name, folder_ / name, "cannot put in place");
-  };
-
-  // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
-  // old set is away before the first part of the new one is in place.
-  for (const ShardSetFile& file : files) put_away(file.name);
-  std::ranges::for_each(entries_in(folder_), put_away);
-  lock_->sync();
-  std::ranges::for_each(entries_in(incomplete_), put_in_place);
-  for (size_t i = files.size() - 1; i > 0; --i) put_in_place(files[i].name);
-  lock_->sync();  // the shards must have reached the disk before the file that says so
-  put_in_place(files[0].name);
-  lock_->sync();
-  moves.keep();
-  remove_tree(old);
-  made_folder_ = false;
+  place_->commit(files);
 }
 
 }  // namespace millrace

@@ -1,47 +1,28 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "millrace/formats/compression/compression.h"
-#include "millrace/formats/storage/folder_lock.h"
 #include "millrace/formats/tfrecord/writer.h"
+#include "millrace/trainer/run/shard_set_place.h"
 
 namespace millrace {
-
-/// A part of a data set that is read by itself.
-struct ShardSplit {
-  std::string folder = {};        ///< of its files, in the set's: `train`. Default: empty, the set's own
-  int64_t records_per_shard = 0;  ///< Default: 0, all in one file, which is there also without a record
-  /// The name of a file: its number in the split, from 0, and how many records are in it.
-  std::function<std::string(int64_t index, int64_t num_records)> file_name = nullptr;  // no default
-};
-
-struct ShardSetOptions {
-  std::vector<ShardSplit> splits = {};
-  /// A regular expression (RE2) that the names of such sets' shards match, from the first character to the last: those
-  /// of an earlier set are replaced, other files stand in the way.
-  std::string shard_names = {};
-  Compression compression = Compression::kNone;  ///< how the files are stored. Default: as they are
-};
-
-/// A text beside the shards: `statistics.json`.
-struct ShardSetFile {
-  std::string name = {};
-  std::string text = {};
-};
 
 /// Writes a data set of several splits as TFRecord shards into a folder, whole or not at all. Everything is written
 /// under `.incomplete-shards` in it; `commit` puts it in place, and the file that says that the set is whole comes
 /// last. Until then a set that was there before stays as it was; then it is replaced as a whole: at no moment are there
 /// shards of both. A writer destroyed without `commit` leaves nothing, a process that is killed leaves at most
 /// `.incomplete-shards`, or shards of one set without the file that says that it is whole; the next writer clears both
-/// away. One writer a folder, which it locks; one thread at a time.
+/// away. One writer a local folder, which it locks; one thread at a time.
+///
+/// In a folder of a bucket, `s3://BUCKET/FOLDER`, nothing is renamed: shards are written in the system's folder of
+/// temporary files, sent from there as soon as they are whole, and are the folder's with `commit` (FolderUpload). Of
+/// two that write there the last one's set stays.
 ///
 ///     ShardSetWriter writer("shards", {.splits = {{.folder = "train", .records_per_shard = 1000, .file_name = name}},
 ///                                      .shard_names = R"(dataset-\d+-\d+\.tfrecord)"});
@@ -51,9 +32,10 @@ struct ShardSetFile {
 class ShardSetWriter {
  public:
   /// Makes the folder when it is not there. Throws `kInvalidArgument` for options that cannot work, when a split's
-  /// folder holds files that are no shards of such a set, or another process writes there; `kIo`.
+  /// folder, or that of a bucket, holds files that are not of such a set, or another process writes to the local
+  /// folder; `kIo`.
   ShardSetWriter(const std::string& folder, ShardSetOptions options);
-  ~ShardSetWriter();
+  ~ShardSetWriter() = default;
   ShardSetWriter(const ShardSetWriter&) = delete;
   ShardSetWriter& operator=(const ShardSetWriter&) = delete;
 
@@ -76,22 +58,16 @@ class ShardSetWriter {
     int64_t num_records = 0;
   };
 
-  bool is_shard(const std::string& name) const;
-  void require_only_shards() const;
-  void require_only_shards(const std::filesystem::path& folder) const;
-  std::vector<std::filesystem::path> entries_in(const std::filesystem::path& folder) const;
   void start_shard(size_t split);
   void finish_shard(size_t split);
-  std::string shard_path(size_t split, int64_t num_records) const;
-  void clear_away() noexcept;
+  std::string shard_name(size_t split, int64_t num_records) const;
+  std::string shard_path(const std::string& name) const { return (place_->incomplete() / name).string(); }
 
-  const std::filesystem::path folder_;
-  const std::filesystem::path incomplete_;
   const ShardSetOptions options_;
-  bool made_folder_ = false;
   bool failed_ = false;  // a record is not in its shard
-  std::optional<FolderLock> lock_;
-  std::vector<SplitState> splits_;
+  std::unique_ptr<ShardSetPlace> place_;
+  std::set<std::string> names_;     // of the shards that are whole
+  std::vector<SplitState> splits_;  // whose shards end before their place
 };
 
 }  // namespace millrace

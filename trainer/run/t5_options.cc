@@ -7,6 +7,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
 #include "millrace/trainer/models/t5_pretrained.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 
 namespace millrace {
@@ -38,6 +39,7 @@ void take_t5_options(T5Options& options, const boost::program_options::variables
     refuse_given(given, {"layers", "d-model", "d-ff", "heads", "d-kv", "initializer-factor"},
                  "is of a T5 from scratch, and --model gives one");
   }
+  options.model = local_copy(options.model);
   options.sizes.num_decoder_layers = options.sizes.num_layers;
 }
 

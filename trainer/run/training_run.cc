@@ -10,6 +10,7 @@
 #include "millrace/command_line/skipped_log.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/callbacks/early_stopping.h"
@@ -18,6 +19,8 @@
 #include "millrace/trainer/callbacks/step_trace.h"
 #include "millrace/trainer/callbacks/tensorboard_log.h"
 #include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/run/bucket_output.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/same_description.h"
 #include "millrace/trainer/run/shape_limit.h"
@@ -28,8 +31,10 @@ namespace millrace {
 /// The training batches, and the list of what they were made without.
 class TrainingRun::Batches {
  public:
-  /// `folder`: where the list is; null: there is none.
-  Batches(const RunOptions& options, const OutputFolder* folder) : options_(options), folder_(folder) {}
+  /// `folder`: where the list is; null: there is none. `shown`: what its path is called.
+  Batches(const RunOptions& options, const OutputFolder* folder,
+          std::function<std::string(const std::string& path)> shown)
+      : options_(options), folder_(folder), shown_(std::move(shown)) {}
 
   /// Starts them where the trainer is. Throws `kState` when its checkpoint does not say where.
   BatchSource& start(const Dataset& batches, const Trainer& trainer) {
@@ -57,18 +62,33 @@ class TrainingRun::Batches {
   std::string skipped_text() const {
     const SkipReport left_out = skipped();
     if (left_out.counts.regions == 0) return {};
-    return left_out.to_string() +
-           (folder_ == nullptr ? std::string() : fmt::format("all of it is listed in {}\n", folder_->skipped()));
+    return left_out.to_string() + (folder_ == nullptr
+                                       ? std::string()
+                                       : fmt::format("all of it is listed in {}\n", shown_(folder_->skipped())));
   }
 
  private:
   const RunOptions& options_;
   const OutputFolder* const folder_;
+  const std::function<std::string(const std::string& path)> shown_;
   std::optional<SkippedLog> log_;
   std::optional<PipelineSource> source_;
 };
 
 namespace {
+
+std::unique_ptr<BucketOutput> open_bucket(const std::string& program, const RunOptions& options) {
+  if (!RemoteStorage::opens(options.out)) return nullptr;
+  return std::make_unique<BucketOutput>(
+      options, [program](const std::string& line) { std::cerr << fmt::format("{}: {}\n", program, line); });
+}
+
+// With local folders in the place of those in buckets.
+RunOptions localized(const BucketOutput* bucket, RunOptions options) {
+  options = with_newest_checkpoint(bucket == nullptr ? std::move(options) : bucket->localized(std::move(options)));
+  options.resume = local_copy(options.resume);
+  return options;
+}
 
 Better direction(const std::string& metric, const RunData& data) {
   return std::ranges::find(data.higher_is_better, metric) == data.higher_is_better.end() ? Better::kLower
@@ -84,8 +104,16 @@ void check_evaluation(const RunOptions& options, const RunData& data) {
 }
 
 TrainingRun::TrainingRun(std::string program, RunOptions options)
-    : program_(std::move(program)), options_(with_newest_checkpoint(std::move(options))) {
+    : program_(std::move(program)),
+      bucket_(open_bucket(program_, options)),
+      options_(localized(bucket_.get(), std::move(options))) {
   if (!options_.out.empty()) folder_.emplace(options_);
+}
+
+TrainingRun::~TrainingRun() = default;
+
+std::string TrainingRun::shown(const std::string& path) const {
+  return bucket_ == nullptr ? path : bucket_->shown(path);
 }
 
 TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunData& data) const {
@@ -148,17 +176,28 @@ void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, co
   trainer.add_callback(std::make_unique<JsonlLog>(folder_->log()));
   trainer.add_callback(std::make_unique<TensorboardLog>(TensorboardLogOptions{
       .folder = folder_->tensorboard(), .layout = &trainer.layout(), .weights = trainer.weights()}));
+  if (bucket_ != nullptr) trainer.add_callback(bucket_->sender());
 }
 
 int TrainingRun::train(const RunModel& trained, const RunData& data,
                        const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
+  if (bucket_ == nullptr) return train_in_folder(trained, data, lines);
+  try {
+    return train_in_folder(trained, data, lines);
+  } catch (const ErrorException&) {
+    bucket_->rethrow_shown();
+  }
+}
+
+int TrainingRun::train_in_folder(const RunModel& trained, const RunData& data,
+                                 const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
   check_evaluation(options_, data);
   if (!trained.save_description || !trained.save_weights) {
     throw ErrorException(ErrorCode::kInvalidArgument, "RunModel: save_description and save_weights are needed");
   }
   const int threads = checked_threads(options_.threads);
   const WorkerLimit limit(threads);
-  Batches batches(options_, folder_ ? &*folder_ : nullptr);
+  Batches batches(options_, folder_ ? &*folder_ : nullptr, [this](const std::string& path) { return shown(path); });
   // Before the trainer: an error finds its progress bar gone.
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
   const std::vector<RunPhase> phases = phases_of(options_, data.batches_per_epoch);
@@ -170,22 +209,26 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
   trainer->add_callback(std::move(shape_limit));
   BatchSource& source = batches.start(data.training, *trainer);
   const StopSignals signals;
-  const TrainingSummary summary = trainer->train(source, [&] { return signals.requested(); });
+  TrainingSummary summary = trainer->train(source, [&] { return signals.requested(); });
   if (signals.requested()) {
+    if (bucket_ != nullptr) bucket_->finish();
     std::cerr << batches.skipped_text() << "stopped";
-    if (folder_) std::cerr << " at " << summary.last_checkpoint << "; go on with the same options and --resume last";
+    if (folder_)
+      std::cerr << " at " << shown(summary.last_checkpoint) << "; go on with the same options and --resume last";
     std::cerr << "\n";
     return signals.exit_code();
   }
+  for (BestModel& best : summary.best_models) best.path = shown(best.path);
   RunSummary all{
       .training = summary, .best_by = options_.keep_best_by, .num_shapes = shapes.num_shapes(), .threads = threads};
   if (folder_) {
-    all.model = folder_->model();
-    all.skipped_list = folder_->skipped();
-    AtomicDirectory whole(all.model);
+    all.model = shown(folder_->model());
+    all.skipped_list = shown(folder_->skipped());
+    AtomicDirectory whole(folder_->model());
     trained.save_weights(whole.temporary_path(), trainer->weights());
     trained.save_description(whole.temporary_path());
     whole.commit();
+    if (bucket_ != nullptr) bucket_->finish();
   }
   if (lines) all.lines = lines(summary);
   if (options_.damage.action == DamagePolicy::kSkip) all.skipped = batches.skipped();

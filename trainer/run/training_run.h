@@ -19,6 +19,7 @@
 
 namespace millrace {
 
+class BucketOutput;
 class Trainer;
 
 /// What a run trains on.
@@ -57,9 +58,12 @@ void check_evaluation(const RunOptions& options, const RunData& data);
 ///     return run.train({.model = model, …}, {.training = batches, …}, [&](const TrainingSummary&) { return lines; });
 class TrainingRun {
  public:
-  /// With a folder (`RunOptions::out` is not empty) makes it and keeps other trainings out. `program`: begins what is
-  /// printed on standard error. Throws as OutputFolder.
+  /// With a folder (`RunOptions::out` is not empty), local or in a bucket (BucketOutput), makes it and keeps other
+  /// trainings out. `program`: begins what is printed on standard error. Throws as OutputFolder and BucketOutput.
   TrainingRun(std::string program, RunOptions options);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
 
   /// Trains until the end or a signal (StopSignals), writes the model and prints a summary with `lines` of the program.
   /// Gives the exit code: 0, or that of the signal, after which it has said how the training goes on. Throws as
@@ -70,10 +74,17 @@ class TrainingRun {
  private:
   class Batches;
 
+  int train_in_folder(const RunModel& trained, const RunData& data,
+                      const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines);
+
   TrainerOptions trainer_options(const RunModel& trained, const RunData& data) const;
   void add_callbacks(Trainer& trainer, const RunPhase& last_phase, const RunData& data) const;
 
+  /// How files of the run are called to whoever runs it.
+  std::string shown(const std::string& path) const;
+
   const std::string program_;
+  const std::unique_ptr<BucketOutput> bucket_;  // null: OUT is a local folder
   const RunOptions options_;
   std::optional<OutputFolder> folder_;
 };

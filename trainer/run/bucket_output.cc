@@ -1,0 +1,295 @@
+#include "millrace/trainer/run/bucket_output.h"
+
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/folder_download.h"
+#include "millrace/formats/storage/remote/folder_upload.h"
+#include "millrace/formats/storage/remote/object_folder.h"
+#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
+#include "millrace/formats/storage/shown_url.h"
+#include "millrace/trainer/run/output_folder.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path, std::error_code code) {
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
+}
+
+std::string without_slash(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+void check_url(const std::string& url) {
+  const bool is_folder = is_in_bucket(url) && url.find('/', url.find("://") + 3) != std::string::npos;
+  if (is_folder) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = "a run is written to a local folder or to one of a bucket, s3://BUCKET/FOLDER or "
+                                   "gs://BUCKET/FOLDER",
+                        .shard = shown_url(url)});
+}
+
+// The same for each run into a URL: what a killed one has left is removed by the next. Nobody else may have made it.
+std::string own_folder(const std::string& url) {
+  check_url(url);
+  const fs::path path =
+      fs::temp_directory_path() / fmt::format("millrace-run-{:016x}-{}", std::hash<std::string>()(url), ::getuid());
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    fail("cannot make the folder that the run works in", path, std::error_code(errno, std::generic_category()));
+  }
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid()) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = "the run would work in it, but it is not this user's folder",
+                          .shard = path.string()});
+  }
+  return path.string();
+}
+
+void remove_all_in(const std::string& folder) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) fs::remove_all(entry.path(), code);
+  if (code) fail("cannot clear the folder that the run works in", folder, code);
+}
+
+// Logs grow; what has its name in these is whole, and is replaced but never changed.
+bool never_changes(const fs::path& name) {
+  const std::string first = name.begin()->string();
+  return first == "checkpoints" || first == "best" || first == "model";
+}
+
+// What AtomicFile, AtomicDirectory and remove_directory have not finished.
+bool is_temporary(const fs::path& path) {
+  const std::string name = path.filename();
+  return name.starts_with('.') || name.find(".tmp-") != std::string::npos;
+}
+
+// Where file systems have no hard links.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code no_links;
+  fs::create_hard_link(from, to, no_links);
+  if (no_links) fs::copy_file(from, to);
+}
+
+// Of a run.
+bool is_of_run(const std::string& name) {
+  const std::string first = name.substr(0, name.find('/'));
+  return first == "checkpoints" || first == "best" || first == "model" || first == "tensorboard" ||
+         name == "log.jsonl" || name == "skipped.jsonl";
+}
+
+}  // namespace
+
+class BucketOutput::Sender final : public Callback {
+ public:
+  explicit Sender(BucketOutput& output) : output_(output) {}
+  void train_starts(const TrainingStart&) override { output_.is_unsent_ = true; }
+  void checkpoint_written(const std::string&) override { output_.send(); }
+  void step_ends(const StepEnd&) override { output_.is_unsent_ = true; }
+
+ private:
+  BucketOutput& output_;
+};
+
+BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
+    : url_(without_slash(options.out)), folder_(own_folder(url_)), tell_(std::move(tell)) {
+  lock_.emplace(path_in(url_, FolderManifest::kLock), "training in", ObjectLockOptions{.tell = tell_});
+  own_.emplace(folder_, "training in");
+  try {
+    remove_all_in(folder_);
+    fs::create_directory(run());
+    fs::permissions(run(), fs::perms::owner_all);
+    check_folder(options);
+    download(options);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+    throw;
+  }
+}
+
+BucketOutput::~BucketOutput() {
+  static_cast<void>(wait());
+  if (is_unsent_) {  // of a run that ended by an error, or whose last sending failed
+    try {
+      finish();
+    } catch (const std::exception& exception) {
+      tell_(exception.what());
+    }
+  }
+  lock_.reset();
+  std::error_code ignored;
+  if (!is_unsent_) fs::remove_all(folder_, ignored);
+}
+
+// What is there besides a run would be lost with the first exchange, or be read in the place of the run's files.
+void BucketOutput::check_folder(const RunOptions& options) const {
+  const auto refuse = [this](const std::string& name) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = fmt::format("'{}' is in the way and not of an earlier run: choose another --out",
+                                                 path_in(url_, name)),
+                          .shard = url_});
+  };
+  const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
+  storage->forget(path_in(url_, FolderManifest::kObject));
+  for (const FolderFile& file : find_manifest(*storage, url_).value_or(FolderManifest()).files) {
+    if (!is_of_run(file.name)) refuse(file.name);
+  }
+  for (const std::string& name : storage->plain_names_in(url_)) {
+    if (is_of_run(name)) refuse(name);
+  }
+  if (options.resume.empty() || (is_in_bucket(options.resume) && !options.resume.starts_with(url_ + '/'))) {
+    return check_output_folder(options);
+  }
+  // `last`, of a run that has ended and has no checkpoints.
+  if (!has_files(*storage, path_in(url_, "checkpoints")) && has_files(*storage, path_in(url_, "model"))) {
+    RunOptions anew = options;
+    anew.resume.clear();
+    check_output_folder(anew);
+  }
+}
+
+void BucketOutput::download(const RunOptions& options) {
+  if (options.resume != "last" && !options.resume.starts_with(url_ + '/')) return;
+  const auto manifest = find_manifest(*RemoteStorage::of_process(), url_);
+  if (!manifest || manifest->files.empty()) return;
+  tell_(fmt::format("bringing what is in {} to {}", url_, run()));
+  download_folder(url_, run());
+}
+
+RunOptions BucketOutput::localized(RunOptions options) const {
+  options.out = run();
+  if (options.resume.starts_with(url_ + '/')) {
+    options.resume = options.out + options.resume.substr(url_.size());
+  }
+  return options;
+}
+
+std::string BucketOutput::shown(const std::string& path) const {
+  return path.starts_with(run() + '/') ? url_ + path.substr(run().size()) : path;
+}
+
+void BucketOutput::send() {
+  is_unsent_ = true;
+  if (const std::exception_ptr error = wait(); error != nullptr) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& exception) {
+      tell_(fmt::format("what the checkpoint before has is not in {} yet: {}", url_, exception.what()));
+    }
+  }
+  if (lock_->is_lost()) lock_->require_held();  // throws
+  take_snapshot();
+  sending_ = std::async(std::launch::async, [this] { upload(); });
+}
+
+void BucketOutput::finish() {
+  std::exception_ptr error;
+  try {
+    send();
+    error = wait();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  is_unsent_ = error != nullptr;
+  if (error == nullptr) return;
+  const std::string kept = put_away();
+  try {
+    std::rethrow_exception(error);
+  } catch (const ErrorException& exception) {
+    Error named = exception.error();
+    named.message += "; what it lacks is in " + kept;
+    throw ErrorException(std::move(named));
+  } catch (const std::exception& exception) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("{}; what it lacks is in {}", exception.what(), kept),
+                          .shard = url_});
+  }
+}
+
+void BucketOutput::rethrow_shown() const {
+  try {
+    throw;
+  } catch (const ErrorException& exception) {
+    Error error = exception.error();
+    for (std::string* text : {&error.message, &error.shard}) {
+      for (size_t at = text->find(run()); at != std::string::npos; at = text->find(run(), at + url_.size())) {
+        text->replace(at, run().size(), url_);
+      }
+    }
+    throw ErrorException(std::move(error));
+  }
+}
+
+std::unique_ptr<Callback> BucketOutput::sender() { return std::make_unique<Sender>(*this); }
+
+// Links and copies: the run goes on in its folder.
+void BucketOutput::take_snapshot() const {
+  const fs::path from = run();
+  const fs::path to = folder_ + "/sent";
+  std::error_code code;
+  fs::remove_all(to, code);
+  fs::create_directories(to);
+  for (auto at = fs::recursive_directory_iterator(from); at != fs::recursive_directory_iterator(); ++at) {
+    const fs::path name = at->path().lexically_relative(from);
+    if (is_temporary(name)) {
+      at.disable_recursion_pending();
+    } else if (at->is_directory()) {
+      fs::create_directories(to / name);
+    } else if (never_changes(name)) {
+      link_or_copy(at->path(), to / name);
+    } else {
+      fs::copy_file(at->path(), to / name);
+    }
+  }
+}
+
+void BucketOutput::upload() {
+  const fs::path from = folder_ + "/sent";
+  FolderUpload folder(url_, {.reuses = true});
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    if (entry.is_regular_file()) folder.add(entry.path().lexically_relative(from).string(), entry.path().string());
+  }
+  lock_->require_held();
+  folder.commit();
+}
+
+// Out of the way of the next run into this URL, which clears its folder; where it cannot be moved it stays.
+std::string BucketOutput::put_away() {
+  const std::string kept = fmt::format("{}-unsent-{}", folder_, make_folder_id());
+  std::error_code code;
+  fs::rename(run(), kept, code);
+  if (code) return run();
+  is_unsent_ = false;
+  return kept;
+}
+
+// Why the last sending failed; null: it did not.
+std::exception_ptr BucketOutput::wait() {
+  if (!sending_.valid()) return nullptr;
+  try {
+    sending_.get();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/storage/remote/object_lock.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/run/run_options.h"
+
+namespace millrace {
+
+/// The folder of a run that lies in a bucket, `s3://BUCKET/FOLDER`. The run works in a local one, in the system's
+/// folder of temporary files, and what is in that is sent with each checkpoint and at the end: files that have changed
+/// since, then the folder of the bucket is exchanged for it as a whole (FolderUpload). Whoever goes on from `last` gets
+/// what was there. An object LOCK keeps other runs out (ObjectLock).
+///
+/// Training goes on while files are sent, until the next checkpoint. Sending that fails is told, and made up for by the
+/// next checkpoint; at the end it is an error. What could not be sent, or is of a run that ended by an error, stays in
+/// a local folder that is named. One thread at a time.
+class BucketOutput {
+ public:
+  /// Is told what takes time or fails; any thread.
+  using Tell = std::function<void(const std::string& line)>;
+
+  /// Takes the lock and brings over what the run goes on with. Throws as `check_output_folder` and ObjectLock do,
+  /// `kIo`.
+  BucketOutput(const RunOptions& options, Tell tell);
+  ~BucketOutput();
+  BucketOutput(const BucketOutput&) = delete;
+  BucketOutput& operator=(const BucketOutput&) = delete;
+
+  /// The options with local folders in the place of those in the bucket.
+  [[nodiscard]] RunOptions localized(RunOptions options) const;
+  /// What a path in the local folder is in the bucket; others as they are.
+  [[nodiscard]] std::string shown(const std::string& path) const;
+
+  /// Sends what is there now; files may grow or go meanwhile. Waits for an earlier sending. Throws `kIo` where another
+  /// run has taken the lock.
+  void send();
+  /// The same, and waits until it is there. Throws `kIo`.
+  void finish();
+  /// Calls `send` with each checkpoint. To be added after those that write logs.
+  [[nodiscard]] std::unique_ptr<Callback> sender();
+  /// Throws the error that is being handled, with what paths in the local folder are in the bucket.
+  [[noreturn]] void rethrow_shown() const;
+
+ private:
+  class Sender;
+
+  void check_folder(const RunOptions& options) const;
+  void download(const RunOptions& options);
+  void take_snapshot() const;
+  void upload();
+  [[nodiscard]] std::string run() const { return folder_ + "/run"; }
+  [[nodiscard]] std::exception_ptr wait();
+  std::string put_away();
+
+  const std::string url_;     // without a slash at its end
+  const std::string folder_;  // the local one: `run` of what this has to itself, beside `sent`, what is being sent
+  const Tell tell_;
+  std::optional<FolderLock> own_;
+  std::optional<ObjectLock> lock_;
+  std::future<void> sending_;
+  bool is_unsent_ = false;  // something is, or may be, in the local folder alone
+};
+
+}  // namespace millrace

@@ -1,5 +1,6 @@
-// How fast shards come from an object store whose latency and rates are known: a server of objects in memory, in a
-// process of its own, that keeps to rules. What is timed is compared with the same records from local files.
+// How fast shards come from an object store, and objects into it, whose latency and rates are known: a server of
+// objects in memory, in a process of its own, that keeps to rules. What is timed is compared with the same records from
+// local files.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "benchmarks/object_store/store_content.h"
 #include "benchmarks/object_store/store_reader.h"
 #include "benchmarks/object_store/store_server.h"
+#include "benchmarks/object_store/store_writer.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/number_options.h"
 
@@ -36,6 +38,8 @@ struct Options {
   int64_t shard_mb = 64;
   int64_t part_mb = 8;
   int64_t in_flight = 16;
+  int64_t written_mb = 1024;
+  int64_t files = 1;
   int64_t port = 0;
   std::string folder = "/dev/shm";
   std::string endpoint;
@@ -44,7 +48,7 @@ struct Options {
   bool csv = false;
 };
 
-constexpr const char* kParts[] = {"read", "bytes", "first", "fingerprints", "stalls", "faults"};
+constexpr const char* kParts[] = {"read", "bytes", "first", "fingerprints", "stalls", "faults", "write"};
 
 [[noreturn]] void refuse(const std::string& what) { throw ErrorException(ErrorCode::kInvalidArgument, what); }
 
@@ -64,7 +68,7 @@ std::optional<Options> parse(int argc, char** argv) {
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
-      ("parts", po::value(&parts), "of read, bytes, first, fingerprints, stalls, faults, with commas; all")
+      ("parts", po::value(&parts), "of read, bytes, first, fingerprints, stalls, faults, write, with commas; all")
       ("latency-ms", po::value(&latencies), "to the first byte of an answer, with commas; 20,50,100")
       ("connection-mb", real_number(options.rules.connection_mb, {0, 1e6}), "MB/s of one connection; 0: any")
       ("all-mb", real_number(options.rules.all_mb, {0, 1e6}), "MB/s of all connections; 0: any")
@@ -77,6 +81,7 @@ std::optional<Options> parse(int argc, char** argv) {
       ("cycle-length", whole_number(options.run.cycle_length, {1, limits::kFew}), "shards that take turns")
       ("part-mb", whole_number(options.part_mb, {1, 1024}), "bytes: MiB that a request asks for")
       ("in-flight", whole_number(options.in_flight, {1, 1024}), "bytes: requests at a time")
+      ("written-mb", whole_number(options.written_mb, {1, 1 << 20}), "write: MiB of an object, and of a folder")
       ("folder", po::value(&options.folder), "where the same shards are local files for the time of the run")
       ("csv", "a line for each figure: part,latency_ms,figure,value,bar")
       ("serve",
@@ -90,6 +95,7 @@ std::optional<Options> parse(int argc, char** argv) {
       ("endpoint", po::value(&options.endpoint), "")
       ("pattern", po::value(&options.run.pattern), "")
       ("batches", whole_number(options.run.batches, {0, limits::kCount}), "")
+      ("files", whole_number(options.files, {1, 100'000}), "")
       ("time-reads", "");
   // clang-format on
   const auto given = parse_command_line(
@@ -148,32 +154,6 @@ class Table {
   const bool csv_;
 };
 
-// The shards of the content as files, as long as this is there.
-class LocalShards {
- public:
-  LocalShards(const StoreContent& content, const std::string& folder)
-      : folder_(fmt::format("{}/object_store_bench-{}", folder, ::getpid())) {
-    std::filesystem::create_directories(folder_);
-    for (const auto& [key, slice] : content.objects()) {
-      if (!key.starts_with("train/")) continue;
-      std::ofstream file(folder_ + key.substr(key.rfind('/')), std::ios::binary);
-      const std::string_view bytes = content.bytes(slice);
-      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-      if (!file.flush()) throw ErrorException(ErrorCode::kIo, "cannot write to " + folder_);
-    }
-  }
-  ~LocalShards() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  LocalShards(const LocalShards&) = delete;
-  LocalShards& operator=(const LocalShards&) = delete;
-  std::string pattern() const { return folder_ + "/*.tfrecord"; }
-
- private:
-  const std::string folder_;
-};
-
 class Bench {
  public:
   explicit Bench(Options options) : options_(std::move(options)), table_(options_.csv) {}
@@ -192,6 +172,7 @@ class Bench {
       if (part == "fingerprints") measure_fingerprints();
       if (part == "stalls") measure_stalls();
       if (part == "faults") measure_faults();
+      if (part == "write") measure_writing();
     }
   }
 
@@ -386,6 +367,32 @@ class Bench {
                measured.at("server_requests") / before.at("server_requests"));
   }
 
+  // One object, and folders of some files and of many.
+  void measure_writing() {
+    for (const int64_t latency : options_.latencies) {
+      const auto measure = [&](const std::string& what, const std::string& child, int64_t files) {
+        const Measured measured =
+            against(rules(latency), {"--child=" + child, fmt::format("--written-mb={}", options_.written_mb),
+                                     fmt::format("--files={}", files), "--folder=" + options_.folder});
+        // Beside the files there is COMMIT.
+        const double more = measured.at("server_bytes_taken") - measured.at("bytes");
+        const bool is_same = more == 0 && measured.at("server_sum_taken") == measured.at("sum");
+        if (child == "object" ? !is_same : more < 0 || more > 200.0 * static_cast<double>(files + 1)) {
+          throw std::runtime_error(fmt::format("{:.0f} bytes were sent, and {:.0f} came", measured.at("bytes"),
+                                               measured.at("server_bytes_taken")));
+        }
+        table_.add("write", latency, what + ", MB/s", megabytes(measured));
+        table_.add("write", latency, what + ", of what the rules allow", megabytes(measured) / allowed(latency),
+                   child == "object" ? ">= 0.90" : "");
+        table_.add("write", latency, what + ", CPU s/GB", cpu_per_gb(measured));
+        table_.add("write", latency, what + ", peak MiB", measured.at("peak_mb"));
+      };
+      measure("object", "object", 1);
+      measure("folder of 4 files", "folder", 4);
+      measure("folder of 256 files", "folder", 256);
+    }
+  }
+
   int64_t middle_latency() const { return options_.latencies[options_.latencies.size() / 2]; }
 
   const Options options_;
@@ -408,6 +415,10 @@ int run(const Options& options) {
     print(read_records(options.run));
   } else if (options.child == "bytes") {
     print(read_bytes(StoreContent(options.content), options.part_mb << 20, options.in_flight));
+  } else if (options.child == "object") {
+    print(write_object(options.written_mb << 20));
+  } else if (options.child == "folder") {
+    print(write_folder(options.written_mb << 20, options.files, options.folder));
   } else if (options.child == "fingerprints") {
     print(read_fingerprints(StoreContent(options.content)));
   } else {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <span>
 #include <utility>
 
@@ -107,6 +109,23 @@ void ContentStorage::open(const std::string& path, std::shared_ptr<OpenSink> sin
                    .not_found = true}});
   }
   sink->open_done({.file = std::make_shared<ContentFile>(content_.bytes(found->second))});
+}
+
+LocalShards::LocalShards(const StoreContent& content, const std::string& folder)
+    : folder_(fmt::format("{}/object_store_bench-{}", folder, ::getpid())) {
+  std::filesystem::create_directories(folder_);
+  for (const auto& [key, slice] : content.objects()) {
+    if (!key.starts_with("train/")) continue;
+    std::ofstream file(folder_ + key.substr(key.rfind('/')), std::ios::binary);
+    const std::string_view bytes = content.bytes(slice);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!file.flush()) throw ErrorException(ErrorCode::kIo, "cannot write to " + folder_);
+  }
+}
+
+LocalShards::~LocalShards() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
 }
 
 }  // namespace millrace

@@ -65,4 +65,17 @@ class ContentStorage final : public Storage {
   const std::string root_;
 };
 
+/// The shards `train/` as files in a folder of their own below `folder`, as long as this is there.
+class LocalShards {
+ public:
+  LocalShards(const StoreContent& content, const std::string& folder);
+  ~LocalShards();
+  LocalShards(const LocalShards&) = delete;
+  LocalShards& operator=(const LocalShards&) = delete;
+  [[nodiscard]] std::string pattern() const { return folder_ + "/*.tfrecord"; }
+
+ private:
+  const std::string folder_;
+};
+
 }  // namespace millrace

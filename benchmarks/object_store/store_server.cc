@@ -20,6 +20,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include "benchmarks/object_store/store_writer.h"
 #include "benchmarks/process_usage.h"
 
 namespace millrace {
@@ -70,6 +71,7 @@ struct Request {
   std::string path;
   std::map<std::string, std::string> query;
   std::string range;
+  uint64_t body_bytes = 0;
 };
 
 std::string decoded(std::string_view text) {
@@ -87,6 +89,15 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
+// `name`: with the end of line before it, in lower case.
+std::string field_of(std::string_view head, std::string_view name) {
+  const auto found = std::search(head.begin(), head.end(), name.begin(), name.end(),
+                                 [](unsigned char c, unsigned char of) { return std::tolower(c) == of; });
+  if (found == head.end()) return {};
+  const std::string_view value = head.substr(static_cast<size_t>(found - head.begin()) + name.size());
+  return std::string(value.substr(0, value.find("\r\n")));
+}
+
 Request parse(std::string_view head) {
   Request request;
   const std::string_view line = head.substr(0, head.find("\r\n"));
@@ -101,13 +112,9 @@ Request parse(std::string_view head) {
     const size_t equals = field.find('=');
     request.query[std::string(field.substr(0, equals))] = equals == field.npos ? "" : decoded(field.substr(equals + 1));
   }
-  constexpr std::string_view kRange = "\r\nrange: ";
-  const auto found = std::search(head.begin(), head.end(), kRange.begin(), kRange.end(),
-                                 [](unsigned char c, unsigned char of) { return std::tolower(c) == of; });
-  if (found != head.end()) {
-    const std::string_view value = head.substr(static_cast<size_t>(found - head.begin()) + kRange.size());
-    request.range = value.substr(0, value.find("\r\n"));
-  }
+  request.range = field_of(head, "\r\nrange: ");
+  const std::string length = field_of(head, "\r\ncontent-length: ");
+  std::from_chars(length.data(), length.data() + length.size(), request.body_bytes);
   return request;
 }
 
@@ -133,8 +140,8 @@ class Server {
     fmt::print("http://127.0.0.1:{}\n", acceptor_.local_endpoint().port());
     std::fflush(stdout);
     context_.run();
-    fmt::print("requests {}\nbytes {}\ncpu_seconds {:.3f}\n", num_requests_, num_bytes_,
-               process_usage().cpu_seconds - cpu_seconds_);
+    fmt::print("requests {}\nbytes {}\nbytes_taken {}\nsum_taken {}\ncpu_seconds {:.3f}\n", num_requests_, num_bytes_,
+               num_taken_, sum_taken_, process_usage().cpu_seconds - cpu_seconds_);
   }
 
  private:
@@ -170,6 +177,8 @@ class Server {
   uint64_t num_requests_ = 0;
   uint64_t num_reads_ = 0;  // requests for bytes
   uint64_t num_bytes_ = 0;
+  uint64_t num_taken_ = 0;  // bytes of bodies of PUT
+  uint64_t sum_taken_ = 0;  // of them
 };
 
 Answer plain(const char* status, std::string_view text, bool is_head, const std::string& fields = "") {
@@ -188,8 +197,16 @@ Answer Server::answer(const Request& request, std::chrono::nanoseconds& wait) {
   ++num_requests_;
   wait = std::chrono::milliseconds(rules_.latency_ms);
   const bool is_head = request.method == "HEAD";
-  if (request.method != "GET" && !is_head) return s3_error("405 Method Not Allowed", "MethodNotAllowed", false);
   if (!request.path.starts_with(kBucket)) return s3_error("404 Not Found", "NoSuchBucket", is_head);
+  if (request.method == "PUT") return plain("200 OK", "", false, "ETag: \"1\"\r\n");
+  if (request.method == "POST") {
+    return plain("200 OK",
+                 request.query.contains("uploads")
+                     ? "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+                     : "<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>",
+                 false);
+  }
+  if (request.method != "GET" && !is_head) return s3_error("405 Method Not Allowed", "MethodNotAllowed", false);
   const std::string key = request.path.substr(std::min(request.path.size(), kBucket.size() + 1));
   if (key.empty()) {
     return is_head ? plain("200 OK", "", true, "x-amz-bucket-region: us-east-1\r\n") : listing(request);
@@ -298,10 +315,50 @@ class Server::Connection : public std::enable_shared_from_this<Connection> {
  private:
   void answer(size_t head_bytes) {
     std::chrono::nanoseconds wait{0};
-    answer_ = server_.answer(parse(std::string_view(input_).substr(0, head_bytes)), wait);
+    const Request request = parse(std::string_view(input_).substr(0, head_bytes));
+    answer_ = server_.answer(request, wait);
     input_.erase(0, head_bytes);
-    if (wait.count() == 0) return write_head();
-    timer_.expires_after(wait);
+    wait_ = wait;
+    is_taken_ = request.method == "PUT";
+    body_left_ = request.body_bytes;
+    rate_.start(Clock::now());
+    take_body();
+  }
+
+  // Reads no faster than the rates allow: the sender finds its socket full.
+  void take_body() {
+    if (body_left_ == 0) return answer_later();
+    if (!input_.empty()) {
+      const size_t bytes = std::min<uint64_t>(input_.size(), body_left_);
+      take({input_.data(), bytes});
+      input_.erase(0, bytes);
+      return take_body();
+    }
+    const size_t bytes = std::min<uint64_t>(body_left_, kPiece);
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point due = std::max(rate_.take(bytes, now), server_.all_.take(bytes, now));
+    if (due <= now) return read_body(bytes);
+    timer_.expires_at(due);
+    timer_.async_wait([self = shared_from_this(), bytes](const error_code&) { self->read_body(bytes); });
+  }
+  void read_body(size_t bytes) {
+    asio::async_read(socket_, asio::buffer(body_.data(), bytes),
+                     [self = shared_from_this()](const error_code& error, size_t read) {
+                       if (error) return;
+                       self->take({self->body_.data(), read});
+                       self->take_body();
+                     });
+  }
+  void take(std::string_view bytes) {
+    body_left_ -= bytes.size();
+    if (!is_taken_) return;
+    server_.num_taken_ += bytes.size();
+    server_.sum_taken_ += sum_of(bytes);
+  }
+
+  void answer_later() {
+    if (wait_.count() == 0) return write_head();
+    timer_.expires_after(wait_);
     timer_.async_wait([self = shared_from_this()](const error_code&) { self->write_head(); });
   }
 
@@ -358,6 +415,10 @@ class Server::Connection : public std::enable_shared_from_this<Connection> {
   RateLimit rate_;
   std::string input_;
   Answer answer_;
+  std::chrono::nanoseconds wait_{0};
+  std::array<char, kPiece> body_;
+  uint64_t body_left_ = 0;
+  bool is_taken_ = false;
 };
 
 void Server::serve(tcp::socket socket) { std::make_shared<Connection>(*this, std::move(socket))->read_request(); }

@@ -16,9 +16,10 @@ struct StoreRules {
 };
 
 /// Serves the objects in the bucket `bench` of an S3 of its own (path style) on 127.0.0.1, one thread: GET and HEAD
-/// with ranges, kept connections, listings by pages; signatures and conditions are not looked at. Prints its URL,
-/// serves until standard input ends, and prints what it has done: `requests N`, `bytes N` of bodies, `cpu_seconds X`.
-/// `port` 0: a free one.
+/// with ranges, kept connections, listings by pages; what is written is taken at the rates and counted, and is not
+/// there; signatures and conditions are not looked at. Prints its URL, serves until standard input ends, and prints
+/// what it has done: `requests N`, `bytes N` of bodies, `bytes_taken N` of those of PUT, `sum_taken N` of them,
+/// `cpu_seconds X`. `port` 0: a free one.
 void serve_store(const StoreContent& content, const StoreRules& rules, uint16_t port);
 
 }  // namespace millrace

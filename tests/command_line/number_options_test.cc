@@ -86,6 +86,7 @@ std::vector<Program> all_programs() {
           {"train_unigram", asking(parse_train_unigram_options)},
           {"dataset_bench", asking(parse_bench_options)},
           {"dataset_index and dataset_verify", asking(shard_arguments)},
+          {"bucket_leftovers", asking_process(test::kBucketLeftovers)},
           {"global_shuffle_bench", asking_process(test::kGlobalShuffleBench)},
           {"shard_storage_bench", asking_process(test::kShardStorageBench)},
           {"saved_elements_bench", asking_process(test::kSavedElementsBench)},

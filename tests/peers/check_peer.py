@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Reads with programs of Millrace from a server that others wrote, and compares with what they read of local files.
+"""Reads and writes with programs of Millrace at a server that others wrote, and compares with local files.
 
 usage: tests/peers/check_peer.py SERVER --bench dataset_bench --verify dataset_verify --venv FOLDER
+           [--writers PROGRAM...]
 
 Exits with 77, and says why, where the server is not installed.
 """
@@ -16,6 +17,7 @@ import tempfile
 sys.dont_write_bytecode = True
 import servers  # noqa: E402
 import shards  # noqa: E402
+import writing  # noqa: E402
 
 SKIPPED = 77
 BATCHES = 260     # of 16 records: more than one epoch
@@ -155,6 +157,7 @@ def main():
     parser.add_argument('--bench', required=True)
     parser.add_argument('--verify', required=True)
     parser.add_argument('--venv', required=True)
+    parser.add_argument('--writers', nargs='*', default=[], help='programs that write (writing.py); none: only reading')
     options = parser.parse_args()
     venv = os.environ.get('MILLRACE_PEERS') or options.venv
     if not os.path.exists(os.path.join(venv, 'bin/python3')):
@@ -176,7 +179,11 @@ def main():
             check_errors(programs, server, folder / 'out')
             if server.has_pages:
                 check_pages(programs, server)
-    print(f'{options.server}: all is read as from local files')
+            if server.takes_writing and options.writers:
+                paths = {os.path.basename(path): path for path in options.writers}
+                (folder / 'written').mkdir()
+                writing.Writing(programs, paths, server, folder / 'written').check()
+    print(f'{options.server}: all is read{" and written" if options.writers else ""} as from local files')
     return 0
 
 

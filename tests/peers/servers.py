@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -27,6 +28,8 @@ class Server:
     """A server with a bucket. `venv`: the environment that setup.sh made; `folder`: an empty one of its own."""
     START_SECONDS = 120  # only ends what would hang
     takes_empty_objects = True
+    takes_writing = True
+    knows_conditions = True  # of what is written
     has_pages = True  # of listings
 
     def __init__(self, venv, folder):
@@ -81,6 +84,20 @@ class Server:
     def url(self, key):
         return f'{self.scheme}://{BUCKET}/{key}'
 
+    def look_again(self):
+        """Before programs write, and when a test has put something there that the server does not know of."""
+
+    SIGNED = {}
+
+    def get(self, key):
+        """The bytes of an object; None: there is none."""
+        try:
+            return self.request('GET', self.path_of(key), None, self.SIGNED)
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
     def put_all(self, objects):
         """Puts (key, bytes) pairs, several at a time."""
         objects, failed = iter(objects), []
@@ -115,35 +132,56 @@ class S3(Server):
 
 
 class Moto(S3):
+    # It looks for no signature, but whether there is one: objects of others are private.
+    SIGNED = {'Authorization': f'AWS4-HMAC-SHA256 Credential={ACCESS_KEY_ID}/20260101/us-east-1/s3/aws4_request, '
+                               'SignedHeaders=host, Signature=0'}
+
     def command(self):
         return [self.venv / 'bin/python3', self.venv / 'bin/moto_server', '-H', '127.0.0.1', '-p', self.port]
 
     def make_bucket(self):
         self.request('PUT', f'/{BUCKET}')
 
+    def path_of(self, key):
+        return f'/{BUCKET}/{urllib.parse.quote(key)}'
+
     def put(self, key, content):
-        self.request('PUT', f'/{BUCKET}/{urllib.parse.quote(key)}', content)
+        self.request('PUT', self.path_of(key), content)
 
 
 class RcloneFiles(Server):
     """rclone's servers give the files of a folder."""
 
+    keeps_folders = '0s'
+
     def make_bucket(self):
         (self.folder / 'served' / BUCKET).mkdir(parents=True, exist_ok=True)
+
+    # What it knows of folders for no time at all can stop it for ever while objects are written (1.75.2: cacheCleanup and
+    # Rename wait for each other).
+    def look_again(self):
+        self.keeps_folders = '1h'
+        self.stop()
+        self.start()
 
     def put(self, key, content):
         path = self.folder / 'served' / BUCKET / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
+    def get(self, key):
+        path = self.folder / 'served' / BUCKET / key
+        return path.read_bytes() if path.is_file() else None
+
     def serve(self, kind, *arguments):
         self.make_bucket()
         return [self.venv / 'bin/rclone', 'serve', kind, self.folder / 'served', '--addr', f'127.0.0.1:{self.port}',
-                '--config', '/dev/null', '--cache-dir', self.folder / 'cache', '--dir-cache-time', '0s', *arguments]
+                '--config', '/dev/null', '--cache-dir', self.folder / 'cache', '--dir-cache-time', self.keeps_folders, *arguments]
 
 
 class RcloneS3(RcloneFiles, S3):
     checks_signatures = True
+    knows_conditions = False
 
     def command(self):
         return self.serve('s3', '--auth-key', f'{ACCESS_KEY_ID},{SECRET_ACCESS_KEY}')
@@ -151,6 +189,7 @@ class RcloneS3(RcloneFiles, S3):
 
 class RcloneHttp(RcloneFiles):
     scheme = 'http'
+    takes_writing = False
     has_pages = False
 
     def command(self):
@@ -173,6 +212,9 @@ class Gcs(Server):
         self.request('POST', '/storage/v1/b?project=peers', f'{{"name": "{BUCKET}"}}'.encode(),
                      {'Content-Type': 'application/json'})
 
+    def path_of(self, key):
+        return f'/storage/v1/b/{BUCKET}/o/{urllib.parse.quote(key, safe="")}?alt=media'
+
     def put(self, key, content):
         name = urllib.parse.quote(key, safe='')
         self.request('POST', f'/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={name}', content)
@@ -190,6 +232,7 @@ class FakeGcsServer(Gcs):
 
 class GcpStorageEmulator(Gcs):
     takes_empty_objects = False
+    knows_conditions = False
     has_pages = False
 
     def command(self):

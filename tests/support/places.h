@@ -16,6 +16,7 @@ extern const char* const kCheckKernels;
 extern const char* const kDatasetBench;
 extern const char* const kDatasetBenchWithHangingReads;
 extern const char* const kDatasetIndex;
+extern const char* const kBucketLeftovers;
 extern const char* const kDatasetVerify;
 extern const char* const kFillMask;
 extern const char* const kGemmShareBench;

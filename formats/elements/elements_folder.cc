@@ -11,12 +11,6 @@
 namespace millrace {
 namespace {
 
-// In a URL a second slash would be a part of the key.
-std::string without_slash(std::string url) {
-  while (url.ends_with('/')) url.pop_back();
-  return url;
-}
-
 void require_no_http(const std::string& directory) {
   if (!RemoteStorage::opens(directory) || is_in_bucket(directory)) return;
   throw ErrorException({.code = ErrorCode::kInvalidArgument,

@@ -32,14 +32,8 @@ namespace fs = std::filesystem;
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
 }
 
-std::string without_slash(std::string url) {
-  while (url.ends_with('/')) url.pop_back();
-  return url;
-}
-
 void check_url(const std::string& url) {
-  const bool is_folder = is_in_bucket(url) && url.find('/', url.find("://") + 3) != std::string::npos;
-  if (is_folder) return;
+  if (is_folder_in_bucket(url)) return;
   throw ErrorException({.code = ErrorCode::kInvalidArgument,
                         .message = "a run is written to a local folder or to one of a bucket, s3://BUCKET/FOLDER or "
                                    "gs://BUCKET/FOLDER",
@@ -273,7 +267,7 @@ void BucketOutput::upload() {
 
 // Out of the way of the next run into this URL, which clears its folder; where it cannot be moved it stays.
 std::string BucketOutput::put_away() {
-  const std::string kept = fmt::format("{}-unsent-{}", folder_, make_folder_id());
+  std::string kept = fmt::format("{}-unsent-{}", folder_, make_folder_id());
   std::error_code code;
   fs::rename(run(), kept, code);
   if (code) return run();

@@ -44,11 +44,7 @@ void check_name_in_set(const std::string& name) {
 
 std::unique_ptr<ShardSetPlace> ShardSetPlace::open(const std::string& folder, const ShardSetOptions& options) {
   check(options);
-  if (is_in_bucket(folder)) {
-    std::string url = folder;
-    while (url.ends_with('/')) url.pop_back();  // a second slash would be a part of keys
-    return std::make_unique<ShardSetBucket>(url, options);
-  }
+  if (is_in_bucket(folder)) return std::make_unique<ShardSetBucket>(without_slash(folder), options);
   if (RemoteStorage::opens(folder)) {
     refuse(fmt::format("'{}' is at a URL of HTTP: shards are written to local folders and to buckets, s3:// and gs://",
                        shown_url(folder)));

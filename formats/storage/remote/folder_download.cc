@@ -80,16 +80,16 @@ std::vector<Copied> objects_below(RemoteStorage& storage, const std::string& url
     names.push_back(name);
     if (!name.ends_with(end)) continue;
     const std::string folder = name.substr(0, name.size() - end.size());
-    if (auto manifest = find_manifest(storage, url + '/' + folder)) manifests[folder + '/'] = *std::move(manifest);
+    if (auto manifest = find_manifest(storage, path_in(url, folder))) manifests[folder + '/'] = *std::move(manifest);
   }
   std::vector<Copied> all;
   for (const std::string& name : names) {
     const auto is_above = [&](const auto& entry) { return name.starts_with(entry.first); };
-    if (std::ranges::none_of(manifests, is_above)) all.push_back({.url = url + '/' + name, .name = name});
+    if (std::ranges::none_of(manifests, is_above)) all.push_back({.url = path_in(url, name), .name = name});
   }
   for (const auto& [folder, manifest] : manifests) {
     for (const FolderFile& file : manifest.files) {
-      all.push_back({.url = url + '/' + folder + file.object, .name = folder + file.name, .known = file});
+      all.push_back({.url = path_in(url, folder + file.object), .name = folder + file.name, .known = file});
     }
   }
   return all;
@@ -100,11 +100,11 @@ std::vector<Copied> objects_below(RemoteStorage& storage, const std::string& url
 std::vector<std::string> download_folder(const std::string& url, const std::string& folder,
                                          const std::function<bool(const std::string& name)>& wants) {
   const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
-  std::string place = url;
-  while (place.ends_with('/')) place.pop_back();
+  const std::string place = without_slash(url);
   std::vector<Copied> all;
   if (auto files = files_in_folders(*storage, place)) {
-    for (auto& [file, object] : *files) all.push_back({.url = object, .name = file.name, .known = std::move(file)});
+    for (const FoundFile& found : *files)
+      all.push_back({.url = found.url, .name = found.file.name, .known = found.file});
   } else {
     all = objects_below(*storage, place);
   }

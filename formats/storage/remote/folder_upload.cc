@@ -25,11 +25,6 @@ constexpr size_t kPart = 8 << 20;
 constexpr size_t kMostParts = 5'000;   // of a file
 constexpr uint64_t kLarge = 64 << 20;  // bytes of a file that is sent by more connections
 
-std::string without_slash(std::string folder) {
-  while (folder.ends_with('/')) folder.pop_back();
-  return folder;
-}
-
 // Gives all pieces of a local file to `take`, and its size and CRC.
 template <typename Take>
 FolderFile read_through(const std::string& path, FolderFile file, Take take) {
@@ -70,7 +65,7 @@ Committed committed(const std::string& folder) {
 
 FolderUpload::FolderUpload(std::string folder, FolderUploadOptions options)
     : folder_(without_slash(std::move(folder))), options_(options) {
-  if (!is_in_bucket(folder_) || folder_.find('/', folder_.find("://") + 3) == std::string::npos) {
+  if (!is_folder_in_bucket(folder_)) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
                           .message = "it is no folder of a bucket, s3://BUCKET/FOLDER or gs://BUCKET/FOLDER",
                           .shard = folder_});

@@ -21,6 +21,16 @@ struct ObjectUrl {
   return path.starts_with("s3://") || path.starts_with("gs://");
 }
 
+/// Without slashes at its end: in a URL one would be a part of the keys of what is in a folder.
+[[nodiscard]] inline std::string without_slash(std::string url) {
+  url.resize(url.find_last_not_of('/') + 1);
+  return url;
+}
+/// Whether a URL without a slash at its end is that of a folder in a bucket, and not of a bucket.
+[[nodiscard]] inline bool is_folder_in_bucket(std::string_view url) {
+  return is_in_bucket(url) && url.find('/', url.find("://") + 3) != std::string_view::npos;
+}
+
 /// Throws `kInvalidArgument` where there is no scheme, or no bucket of letters, digits, `.`, `-` and `_`.
 [[nodiscard]] ObjectUrl parse_object_url(std::string_view url);
 

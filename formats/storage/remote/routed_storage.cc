@@ -94,7 +94,7 @@ std::optional<std::string> find_whole_anywhere(const std::string& path, std::str
   return read_whole_file(path, what);
 }
 
-std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, OutputOptions options) {
+std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, const OutputOptions& options) {
   if (RemoteStorage::opens(path)) {
     return std::make_unique<ForgottenOutput>(RemoteStorage::of_process()->create(path, options));
   }

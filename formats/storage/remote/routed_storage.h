@@ -61,7 +61,8 @@ class RoutedStorage final : public Storage {
 /// Begins to write a local file (`AtomicFile`) or an object in a bucket (`ObjectUpload`): in both cases what is at the
 /// path is there whole after `commit`, and not before. Throws `kIo` where the file cannot be made, and
 /// `kInvalidArgument` for a URL of HTTP, one that names no object, and options that cannot be.
-[[nodiscard]] std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, OutputOptions options = {});
+[[nodiscard]] std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path,
+                                                               const OutputOptions& options = {});
 /// Writes a whole file or object at once. Blocks.
 void write_anywhere(const std::string& path, std::string_view bytes);
 

@@ -20,9 +20,10 @@ class Asking final : public std::enable_shared_from_this<Asking> {
     const auto self = shared_from_this();
     const auto make = [self] { return self->request_.request ? self->request_.request() : HttpRequest(); };
     return RetriedCall::start(
-        calls, {.request = [self, make](StoreCall::Ready ready) { self->request_.call->prepare(make(), ready); },
-                .outcome = [self](const HttpResponse& response) { return self->outcome(response); },
-                .done = [self](HttpResponse response, int attempts) { self->end(std::move(response), attempts); }});
+        calls,
+        {.request = [self, make](StoreCall::Ready ready) { self->request_.call->prepare(make(), std::move(ready)); },
+         .outcome = [self](const HttpResponse& response) { return self->outcome(response); },
+         .done = [self](HttpResponse response, int attempts) { self->end(std::move(response), attempts); }});
   }
 
  private:

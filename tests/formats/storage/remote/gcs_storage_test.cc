@@ -106,10 +106,10 @@ TEST(GcsStorage, ListsAPatternAndReadsWhatItFoundWithoutAskingForItsVersion) {
   const std::vector<std::string> urls = storage.glob("gs://bucket/train/*/part-*");
   EXPECT_THAT(urls,
               ElementsAre("gs://bucket/train/0/part-0", "gs://bucket/train/0/part-1", "gs://bucket/train/1/part-0"));
-  EXPECT_THAT(storage.glob("gs://bucket/nothing-*"), IsEmpty());
   const Fetched fetched = fetch(storage, urls[1]);
   EXPECT_TRUE(fetched.bytes == content_of(100'000));
   for (const GoogleRequest& request : downloads(server)) EXPECT_THAT(request.target, HasSubstr("&generation=17"));
+  EXPECT_THAT(storage.glob("gs://bucket/nothing-*"), IsEmpty());
 }
 
 TEST(GcsStorage, NamesBothVersionsOfAnObjectThatChanges) {

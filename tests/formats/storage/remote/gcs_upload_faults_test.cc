@@ -34,7 +34,7 @@ using testing::Not;
 using Kind = GoogleFault::Kind;
 
 constexpr size_t kChunk = 512 << 10;
-constexpr OutputOptions kChunks{.part_bytes = kChunk};
+const OutputOptions kChunks{.part_bytes = kChunk};
 
 // Stalls and waits cost no time.
 RemoteOptions options_of(const GoogleServer& server) {

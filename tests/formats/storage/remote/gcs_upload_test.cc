@@ -30,7 +30,7 @@ using testing::Not;
 using testing::StartsWith;
 
 constexpr size_t kChunk = 256 << 10;
-constexpr OutputOptions kChunks{.part_bytes = kChunk};
+const OutputOptions kChunks{.part_bytes = kChunk};
 
 RemoteOptions options_of(const GoogleServer& server) {
   RemoteOptions options = test::hasty();

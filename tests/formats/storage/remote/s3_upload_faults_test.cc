@@ -37,7 +37,7 @@ using testing::Not;
 using Kind = ServedFault::Kind;
 
 constexpr size_t kPart = 100'000;
-constexpr OutputOptions kParts{.part_bytes = kPart, .in_flight = 3};
+const OutputOptions kParts{.part_bytes = kPart, .in_flight = 3};
 
 // Stalls and waits cost no time.
 RemoteOptions options_of(const ObjectServer& server) {

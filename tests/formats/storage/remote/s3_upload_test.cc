@@ -46,7 +46,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 constexpr size_t kPart = 100'000;
-constexpr OutputOptions kParts{.part_bytes = kPart, .in_flight = 3};
+const OutputOptions kParts{.part_bytes = kPart, .in_flight = 3};
 
 TEST(S3Upload, WritesObjectsOfAllSizes) {
   ObjectServer server({.s3 = marked_service()});

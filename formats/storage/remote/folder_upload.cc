@@ -25,6 +25,13 @@ constexpr size_t kPart = 8 << 20;
 constexpr size_t kMostParts = 5'000;   // of a file
 constexpr uint64_t kLarge = 64 << 20;  // bytes of a file that is sent by more connections
 
+// Parts of one size, so many that the store takes them.
+OutputOptions parts_of(uint64_t size) {
+  size_t part = kPart;
+  if (size / kMostParts > part) part = (size / kMostParts / kPart + 1) * kPart;
+  return {.part_bytes = part, .in_flight = size > kLarge ? 6 : 2};
+}
+
 // Gives all pieces of a local file to `take`, and its size and CRC.
 template <typename Take>
 FolderFile read_through(const std::string& path, FolderFile file, Take take) {
@@ -103,11 +110,18 @@ void FolderUpload::start(Work work) {
                           .shard = folder_});
   }
   work.file.object = path_in(manifest_.id, work.file.name);
+  const uint64_t size = work.bytes ? work.bytes->size() : known_size(work.path).value_or(0);
+  work.parts = parts_of(size);
+  work.bytes_in_flight = std::min(size, uint64_t{work.parts.part_bytes} * (work.parts.in_flight + 1));
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return error_ != nullptr || num_at_work_ < options_.in_flight; });
+  changed_.wait(lock, [&] {
+    return error_ != nullptr || num_at_work_ == 0 ||
+           (num_at_work_ < options_.in_flight && bytes_in_flight_ + work.bytes_in_flight <= options_.bytes_in_flight);
+  });
   if (error_ != nullptr) std::rethrow_exception(error_);
   if (std::ssize(threads_) <= num_at_work_) threads_.emplace_back([this] { run(); });
   ++num_at_work_;
+  bytes_in_flight_ += work.bytes_in_flight;
   waiting_.push_back(std::move(work));
   changed_.notify_all();
 }
@@ -129,6 +143,7 @@ void FolderUpload::run() {
     }
     lock.lock();
     --num_at_work_;
+    bytes_in_flight_ -= work.bytes_in_flight;
     if (error == nullptr) manifest_.files.push_back(std::move(work.file));
     if (error != nullptr && error_ == nullptr) error_ = error;
     changed_.notify_all();
@@ -136,13 +151,7 @@ void FolderUpload::run() {
 }
 
 void FolderUpload::send(Work& work) {
-  const std::unique_ptr<OutputFile> file = [&] {
-    // Parts of one size, so many that the store takes them.
-    size_t part = kPart;
-    const uint64_t size = known_size(work.path).value_or(0);
-    if (size / kMostParts > part) part = (size / kMostParts / kPart + 1) * kPart;
-    return open_output_anywhere(url_of(work.file), {.part_bytes = part, .in_flight = size > kLarge ? 6 : 2});
-  }();
+  const std::unique_ptr<OutputFile> file = open_output_anywhere(url_of(work.file), work.parts);
   const auto write = [&](std::string_view bytes) {
     {
       const std::lock_guard lock(mutex_);

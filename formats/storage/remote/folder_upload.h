@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/formats/storage/remote/folder_manifest.h"
+#include "millrace/formats/storage/remote/output_options.h"
 
 namespace millrace {
 
@@ -19,9 +20,12 @@ struct FolderUploadOptions {
   /// Objects of the folder as it is in the bucket stand for files of the same name, size and CRC-32C, which are not
   /// sent again. Default: false
   bool reuses = false;
-  /// Files that are sent at a time, each by a thread of its own, in two parts of 8 MiB at a time, and where it has more
-  /// than 64 MiB in six. Default: 4
-  int in_flight = 4;
+  /// Files that are sent at a time, at most, each by a thread of its own: in parts of 8 MiB, two at a time, and of a
+  /// file of more than 64 MiB six. Default: 16
+  int in_flight = 16;
+  /// Bytes of parts that are held at a time, for which files wait; a single one goes whatever it takes. Default: 256
+  /// MiB
+  uint64_t bytes_in_flight = 256 << 20;
 };
 
 /// Writes a folder of a bucket that is exchanged as a whole: files go into it below an id, where nobody sees them
@@ -46,7 +50,7 @@ class FolderUpload {
   FolderUpload(const FolderUpload&) = delete;
   FolderUpload& operator=(const FolderUpload&) = delete;
 
-  /// Sends a local file, which must stay as it is until then: returns when so many are being sent that one more may be.
+  /// Sends a local file, which must stay as it is until then: returns when it is among those in flight.
   /// `sent` is called when it is there, on another thread, and must not throw. It throws for an earlier one, too.
   void add(std::string name, std::string path, std::function<void()> sent = nullptr);
   /// Sends a file of these bytes; the same otherwise.
@@ -65,6 +69,8 @@ class FolderUpload {
     std::string path = {};                  // of a local file
     std::optional<std::string> bytes = {};  // in its place
     std::function<void()> sent = nullptr;
+    OutputOptions parts = {};
+    uint64_t bytes_in_flight = 0;  // most bytes of its parts
   };
 
   void start(Work work);
@@ -83,7 +89,8 @@ class FolderUpload {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> waiting_;
-  int num_at_work_ = 0;  // files that wait or are being sent
+  int num_at_work_ = 0;           // files that wait or are being sent
+  uint64_t bytes_in_flight_ = 0;  // of these
   bool ends_ = false;
   std::exception_ptr error_;  // the first one
   FolderManifest manifest_;

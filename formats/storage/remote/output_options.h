@@ -17,9 +17,9 @@ struct OutputOptions {
   /// takes at most 10,000 parts, and none but the last below 5 MiB; Google's are multiples of 256 KiB. Default: 0, 8
   /// MiB
   size_t part_bytes = 0;
-  /// Parts that are sent at a time; Google's store takes one after the other. Default: 12, 400
-  /// MB/s of connections of 60 MB/s, 100 ms away
-  int in_flight = 12;
+  /// Parts that are sent at a time; Google's store takes one after the other. Default: 16, 400 MB/s of connections of
+  /// 60 MB/s, 100 ms away
+  int in_flight = 16;
 };
 
 }  // namespace millrace

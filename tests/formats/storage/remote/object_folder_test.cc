@@ -2,6 +2,7 @@
 #include "millrace/formats/storage/remote/object_folder.h"
 
 #include <atomic>
+#include <barrier>
 #include <fstream>
 #include <map>
 #include <string>
@@ -175,6 +176,33 @@ TEST_P(ObjectFolder, LeavesNothingWhereItCannotBeCommitted) {
   EXPECT_TRUE(error_of_step([&] { write_all(bucket.url("run"), kSecond); }));
   EXPECT_EQ(bucket.keys(), before);
   EXPECT_EQ(read(bucket.url("run"), kFirst), kFirst);
+}
+
+// The bytes of the second and third file fit beside the first one's, those of the fourth do not.
+TEST_P(ObjectFolder, SendsFilesBesideEachOtherWhileTheirBytesHaveRoom) {
+  TestBucket bucket(GetParam());
+  const std::string content = content_of(1'000);
+  std::barrier three_are_there(3);
+  std::atomic<int> sent = 0;
+  FolderUpload upload(bucket.url("run"), {.bytes_in_flight = 3'000});
+  for (int i = 0; i < 12; ++i) {
+    const std::string path = local_.path(std::to_string(i));
+    std::ofstream(path, std::ios::binary) << content;
+    upload.add(std::to_string(i), path, [&] {
+      ++sent;
+      three_are_there.arrive_and_wait();
+    });
+    EXPECT_GE(sent, i - 2);
+  }
+  upload.commit();
+  EXPECT_EQ(sent, 12);
+  FolderUpload alone(bucket.url("run"), {.bytes_in_flight = 1});
+  sent = 0;
+  for (int i = 0; i < 4; ++i) {
+    alone.add(std::to_string(i), local_.path(std::to_string(i)), [&] { ++sent; });
+    EXPECT_GE(sent, i);
+  }
+  alone.commit();
 }
 
 TEST_P(ObjectFolder, SaysWhichLocalFileCannotBeRead) {

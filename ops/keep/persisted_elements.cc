@@ -188,8 +188,8 @@ std::shared_ptr<SharedByRuns> PersistedElementsOperator::share() const {
 int64_t PersistedElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
   auto& folder = dynamic_cast<PersistedFolder&>(*shared);
   const uint64_t digest = identity_.digest(with.storage, with.wait);
-  folder.set(one_for_each_digest_ ? path_in(directory_, fmt::format("{:016x}", digest)) : directory_, digest, with.storage,
-             with.wait);
+  folder.set(one_for_each_digest_ ? path_in(directory_, fmt::format("{:016x}", digest)) : directory_, digest,
+             with.storage, with.wait);
   return folder.memory_bytes();
 }
 

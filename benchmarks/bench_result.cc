@@ -157,6 +157,7 @@ ordered_json to_json(const BenchResult& result) {
     const HttpStatistics& requests = *result.requests;
     json["requests"] = {{"number", requests.requests},
                         {"retries", requests.retries},
+                        {"hedged", requests.hedged},
                         {"bytes", requests.bytes},
                         {"bytes_per_s", static_cast<double>(requests.bytes) / result.wall_seconds},
                         {"mean_first_byte_ms", mean_first_byte_ms(requests)},
@@ -200,9 +201,10 @@ std::string to_table(const BenchResult& result) {
   if (result.requests) {
     const HttpStatistics& requests = *result.requests;
     row("requests",
-        fmt::format("{}, {} of them again; {:.1f} MB/s; first byte after {:.1f} ms, at most {:.1f}", requests.requests,
-                    requests.retries, 1e-6 * static_cast<double>(requests.bytes) / result.wall_seconds,
-                    mean_first_byte_ms(requests), milliseconds(requests.longest_first_byte)));
+        fmt::format("{}, {} of them again, {} a second time; {:.1f} MB/s; first byte after {:.1f} ms, at most {:.1f}",
+                    requests.requests, requests.retries, requests.hedged,
+                    1e-6 * static_cast<double>(requests.bytes) / result.wall_seconds, mean_first_byte_ms(requests),
+                    milliseconds(requests.longest_first_byte)));
   }
   row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
   row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));

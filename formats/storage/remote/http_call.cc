@@ -99,10 +99,31 @@ nanoseconds HttpCall::deadline() const {
   return std::min<nanoseconds>(next, begun_at_ + deadlines.whole);
 }
 
+std::unique_ptr<HttpCall> HttpCall::second(nanoseconds now) const {
+  auto call = std::make_unique<HttpCall>(number_, request_, sink_, now - response_.waited);
+  call->is_second_ = true;
+  return call;
+}
+
+nanoseconds HttpCall::hedged_at(const HedgePolicy& policy) const {
+  if (easy_ == nullptr || request_.hedged_bytes == 0) return nanoseconds::max();
+  return head_seen_ ? answered_at_ + policy.body_by(request_.hedged_bytes) : begun_at_ + policy.first_byte_by();
+}
+
+void HttpCall::keep_answer_of(const HttpCall& other) {
+  if (other.response_.bytes > 0) other_ = other.response_;
+}
+
+bool HttpCall::is_good() const {
+  const int status = response_.head.status;
+  return response_.failure == HttpFailure::kNone && status >= 200 && status < 400;
+}
+
 void HttpCall::note_time(nanoseconds now) {
   if (has_sent_more()) begun_at_ = moved_at_ = now;
   const size_t bytes = received_;
   if (bytes < bytes_at_move_ + request_.deadlines.least_bytes && is_answered() && head_seen_) return;
+  if (is_answered() && !head_seen_) answered_at_ = now;
   head_seen_ = is_answered();
   bytes_at_move_ = bytes;
   moved_at_ = now;
@@ -137,7 +158,7 @@ void HttpCall::refuse(std::string reason) { fail(HttpFailure::kRefused, std::mov
 
 void HttpCall::cancel() { fail(HttpFailure::kCancelled, "it was cancelled"); }
 
-void HttpCall::finish(CURLcode code) {
+void HttpCall::conclude(CURLcode code) {
   if (code != CURLE_OK && response_.failure == HttpFailure::kNone && !is_cut_) {
     const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
     if (is_sent_in_vain_) {
@@ -150,6 +171,11 @@ void HttpCall::finish(CURLcode code) {
     }
   }
   easy_.reset();
+}
+
+void HttpCall::tell() {
+  const bool is_wanted = response_.failure != HttpFailure::kCancelled && !is_good();
+  if (is_wanted && other_ && other_->bytes > response_.bytes) response_ = *std::move(other_);
   sink_->answered(std::move(response_));
 }
 

@@ -19,6 +19,8 @@
 
 namespace millrace {
 
+class HttpLoop;
+
 /// The time that an engine goes by.
 class HttpClock {
  public:
@@ -36,6 +38,8 @@ struct HttpEngineOptions {
   RequestLimits limits = {};
   /// PEM file with the certificates of authorities. Default: empty, the system's
   std::string ca_file = {};
+  /// Requests that are sent a second time since they are slow (`HedgePolicy`), of all to a host. Default: 0.05; 0: none
+  double hedged_share = 0.05;
   /// Default: null, the system's steady clock
   std::shared_ptr<const HttpClock> clock = nullptr;
 };
@@ -44,6 +48,7 @@ struct HttpEngineOptions {
 struct HttpStatistics {
   uint64_t requests = 0;                           ///< that were sent
   uint64_t retries = 0;                            ///< of these, after an attempt that failed
+  uint64_t hedged = 0;                             ///< of these, a second time while the first one was slow
   uint64_t bytes = 0;                              ///< of the bodies of answers
   uint64_t answers = 0;                            ///< of which at least the head came
   std::chrono::nanoseconds first_byte{0};          ///< until the first byte of answers, connecting included; the sum
@@ -96,7 +101,6 @@ class HttpEngine {
   [[nodiscard]] bool is_of_other_process() const;
 
  private:
-  class Loop;
   struct Aside {
     std::shared_ptr<std::atomic<bool>> is_done;
     std::jthread thread;
@@ -105,7 +109,7 @@ class HttpEngine {
   void end_aside();
 
   const pid_t process_;
-  const std::shared_ptr<Loop> loop_;
+  const std::shared_ptr<HttpLoop> loop_;
   std::thread thread_;
   std::mutex aside_mutex_;
   std::vector<Aside> aside_;

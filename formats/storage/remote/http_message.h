@@ -81,6 +81,10 @@ struct HttpRequest {
   bool is_retry = false;  ///< for `HttpStatistics`. Default: false
   /// At most 64 KiB are asked for: the time goes into the way, and many are sent at a time. Default: false
   bool is_small = false;
+  /// Bytes of the answer that is expected: the request reads them and changes nothing, and is sent a second time where
+  /// it is slow (`HedgePolicy`). What the `plan` says must hold for both answers; their bytes go to the same place.
+  /// Default: 0, it is sent once
+  size_t hedged_bytes = 0;
   /// Is asked on the engine's thread when the head is there. Null: every body goes into `HttpResponse::body`
   std::function<HttpBodyPlan(const HttpHead&)> plan = nullptr;
 

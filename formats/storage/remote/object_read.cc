@@ -40,6 +40,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     HttpRequest request{.url = target_, .is_small = request_.into.size() <= kMostOfSmall};
     request.deadlines.whole += std::chrono::milliseconds(request_.into.size() >> 10);
     request.headers.add("Range", range_field({.offset = request_.offset, .size = request_.into.size()}));
+    if (request_.may_be_hedged) request.hedged_bytes = request_.into.size();
     request.plan = [self = shared_from_this()](const HttpHead& head) { return self->plan(head); };
     return request;
   }
@@ -86,9 +87,10 @@ class Read final : public std::enable_shared_from_this<Read> {
     // Of who was asked at once all that can be compared is the size.
     const bool is_known_link = request_.pin && request_.pin->is_linked && !linked_;
     if (is_known_link && object_size == request_.pin->size) version = *request_.pin;
-    if (request_.pin && !version.may_be(*request_.pin)) {
+    const std::optional<ObjectVersion>& pin = request_.pin ? request_.pin : version_;
+    if (pin && !version.may_be(*pin)) {
       is_changed_ = true;
-      return {.refusal = changed(*request_.pin, version.to_string())};
+      return {.refusal = changed(*pin, version.to_string())};
     }
     version_ = std::move(version);
     return {.into = request_.into.first(bytes)};
@@ -107,7 +109,10 @@ class Read final : public std::enable_shared_from_this<Read> {
         return AttemptOutcome::kAnswered;
       return response.bytes >= HttpDeadlines().least_bytes ? AttemptOutcome::kPartial : AttemptOutcome::kTransport;
     }
-    if (response.failure != HttpFailure::kNone) return AttemptOutcome::kTransport;
+    if (response.failure != HttpFailure::kNone) {
+      if (!request_.pin) version_.reset();  // nothing of it was kept
+      return AttemptOutcome::kTransport;
+    }
     if (status == 206 || status == 200) {
       if (!version_) judged_.text = plan(response.head).refusal;  // nobody has asked for it: there is no body
       return version_ && expects_bytes() ? AttemptOutcome::kTransport : AttemptOutcome::kAnswered;

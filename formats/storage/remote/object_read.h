@@ -34,6 +34,7 @@ struct ObjectRequest {
   /// The bytes go there, at least one; fewer come where the object ends before.
   std::span<std::byte> into = {};
   std::optional<ObjectVersion> pin = {};  ///< the version that it must be of. Default: any
+  bool may_be_hedged = true;              ///< `HttpRequest::hedged_bytes`. Default: true
 };
 
 /// Starts it. `done` is called once, on the engine's thread, and must not throw. Gives what cancels it. Throws

@@ -139,7 +139,11 @@ class RemoteStorage::Shared {
 class RemoteFile final : public File, public std::enable_shared_from_this<RemoteFile> {
  public:
   RemoteFile(std::shared_ptr<RemoteObject> object, HttpCalls calls, const RemoteOptions& options)
-      : object_(std::move(object)), calls_(std::move(calls)), advice_(options.advice), listed_(options.listed) {}
+      : object_(std::move(object)),
+        calls_(std::move(calls)),
+        advice_(options.advice),
+        hedges_(options.hedges_reads),
+        listed_(options.listed) {}
 
   uint64_t size() const override { return object_->version.size; }
   std::string version() const override { return object_->version.to_string(); }
@@ -166,7 +170,8 @@ class RemoteFile final : public File, public std::enable_shared_from_this<Remote
                              .target = std::move(target),
                              .offset = offset,
                              .into = destination,
-                             .pin = object_->version},
+                             .pin = object_->version,
+                             .may_be_hedged = hedges_},
                             [self = shared_from_this(), sink = std::move(sink)](ObjectAnswer answer) {
                               self->answered(std::move(answer), *sink);
                             });
@@ -207,6 +212,7 @@ class RemoteFile final : public File, public std::enable_shared_from_this<Remote
   const std::shared_ptr<RemoteObject> object_;
   const HttpCalls calls_;
   const ReadAdvice advice_;
+  const bool hedges_;
   const std::shared_ptr<ListedObjects> listed_;
   std::mutex mutex_;
   bool is_cancelled_ = false;  // whoever cancels one read wants no other
@@ -260,7 +266,10 @@ void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
       }
     }
     object->first_bytes.resize(kFirstBytes);
-    ObjectRequest request{.store = object->store, .url = path, .into = object->first_bytes};
+    ObjectRequest request{.store = object->store,
+                          .url = path,
+                          .into = object->first_bytes,
+                          .may_be_hedged = shared_->options().hedges_reads};
     const auto done = [shared = shared_, give, object, sink](ObjectAnswer answer) {
       if (answer.error) return sink->open_done({.error = std::move(*answer.error)});
       object->version = answer.version.value_or(ObjectVersion{});

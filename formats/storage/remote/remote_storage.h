@@ -27,6 +27,8 @@ struct RemoteOptions {
   RetryOptions retries = {};
   /// Of reads of a whole object: `File::advice`. Default: 8 MiB, 16 in flight, 64 of all
   ReadAdvice advice = {.bytes = 8 << 20, .in_flight = 16, .in_all = 64};
+  /// Reads that are slow are asked for a second time, one in twenty at most (`HedgePolicy`). Default: true
+  bool hedges_reads = true;
   /// Default: null, that of the process
   std::shared_ptr<HttpEngine> engine = nullptr;
   /// What listings have named. Default: null, what those of the process have

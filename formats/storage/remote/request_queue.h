@@ -31,6 +31,10 @@ class RequestQueue {
   void add(uint64_t request, const std::string& url, bool is_small);
   /// One that may be sent now, which counts from then on; nothing where there is none.
   [[nodiscard]] std::optional<uint64_t> take();
+  /// An answer with this status to a request that goes on: it was sent a second time, too.
+  void note(uint64_t request, int status, std::chrono::nanoseconds now);
+  /// Whether the server of a request has said within the last second that it is busy.
+  [[nodiscard]] bool is_busy(uint64_t request, std::chrono::nanoseconds now) const;
   /// It waits no more, or came to an end: of an answer with this status, 0: there was none.
   void remove(uint64_t request, int status, std::chrono::nanoseconds now);
 
@@ -46,6 +50,8 @@ class RequestQueue {
     Host* host;
     bool is_sent;
   };
+
+  static void adjust(Host& host, int status, std::chrono::nanoseconds now);
 
   const RequestLimits limits_;
   std::map<std::string, Host> hosts_;

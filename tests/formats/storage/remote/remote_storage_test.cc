@@ -271,7 +271,7 @@ TimedFetch fetch_by_clock(const std::string& url,
                           const std::shared_ptr<ManualHttpClock>& clock = std::make_shared<ManualHttpClock>()) {
   RemoteOptions options;
   options.advice = hasty().advice;
-  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = clock});
+  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.hedged_share = 0, .clock = clock});
   RemoteStorage storage(options);
   TimedFetch result;
   std::atomic<bool> done = false;

@@ -34,6 +34,21 @@ TEST(RequestQueue, SendsThemInTheirOrderAndWaitsForTheRest) {
   EXPECT_THAT(take_all(queue), ElementsAre(6));
 }
 
+// Of requests that were sent a second time, and go on.
+TEST(RequestQueue, SeesABusyServerInAnswersToRequestsThatGoOn) {
+  RequestQueue queue({.most = 64});
+  for (uint64_t i = 0; i < 100; ++i) queue.add(i, "http://a/x", false);
+  EXPECT_EQ(take_all(queue).size(), 32U);
+  EXPECT_FALSE(queue.is_busy(1, seconds(5)));
+  queue.note(1, 503, seconds(5));
+  EXPECT_TRUE(queue.is_busy(1, milliseconds(5999)));
+  EXPECT_TRUE(queue.is_busy(2, seconds(5))) << "of the same host";
+  EXPECT_FALSE(queue.is_busy(1, seconds(6)));
+  for (uint64_t i = 0; i < 16; ++i) queue.remove(i, 0, seconds(5));
+  EXPECT_EQ(take_all(queue).size(), 0U) << "16 are in flight, which is the limit now";
+  queue.note(200, 503, seconds(9));  // nobody has it
+}
+
 TEST(RequestQueue, BeginsWithAFewAndSendsOneMoreForEachAnswer) {
   constexpr uint64_t kFirst = RequestQueue::kFirst;
   RequestQueue queue({.most = kFirst + 4});

@@ -11,6 +11,7 @@
 #include "benchmarks/workloads.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/disk_cache_options.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
@@ -158,6 +159,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "when nothing has moved for so many seconds while a batch or a shard is waited for, say what is waited for and exit with 75; "
        "0: wait forever")
       ("no-statistics", "without the counters of stages, to see what they cost; then no watchdog either");
+  add_disk_cache_options(run);
   po::options_description results("what comes out of it");
   results.add_options()
       ("json", "one JSON object instead of a table")
@@ -329,7 +331,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     }
     // These show the pipeline as it was written: nothing of how it runs.
     if (std::string_view(option) == "explain-dot" || std::string_view(option) == "save-pipeline") {
-      refuse_together(*given, fmt::format("--{}", option), {"threads", "memory-mb", "no-rewrite", "no-statistics"});
+      refuse_together(*given, fmt::format("--{}", option),
+                      {"threads", "memory-mb", "no-rewrite", "no-statistics", "cache-dir", "cache-bytes"});
     }
     for (const char* other : looking) {
       if (other != option) refuse_together(*given, fmt::format("--{}", option), {other});
@@ -341,6 +344,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     refuse("a stream without an order (--unordered) has no place that --state or --resume could name");
   }
   options.damage = damage_policy(*given);
+  options.disk_cache = disk_cache_options(*given);
   if (!options.skipped_log.empty() && options.pipeline.empty() && options.damage.action == DamagePolicy::kFail) {
     refuse("--skipped-log has no effect without --damage skip");
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/formats/records/damage_policy.h"
+#include "millrace/formats/storage/remote/disk_cache_options.h"
 #include "millrace/ops/sources/tfrecord.h"
 #include "millrace/pipeline/stall.h"
 
@@ -42,6 +43,7 @@ struct BenchOptions {
   bool ordered = true;
   int64_t consumer_us = 0;
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
+  DiskCacheOptions disk_cache;
   int64_t print = 0;
   bool explain = false;
   bool explain_dot = false;

@@ -163,6 +163,13 @@ ordered_json to_json(const BenchResult& result) {
                         {"mean_first_byte_ms", mean_first_byte_ms(requests)},
                         {"longest_first_byte_ms", milliseconds(requests.longest_first_byte)}};
   }
+  if (result.disk_cache) {
+    const DiskCacheStatistics& cache = *result.disk_cache;
+    json["disk_cache"] = {{"hit_bytes", cache.hit_bytes},           {"missed_bytes", cache.missed_bytes},
+                          {"written_bytes", cache.written_bytes},   {"dropped_bytes", cache.dropped_bytes},
+                          {"damaged_blocks", cache.damaged_blocks}, {"uncached_files", cache.uncached_files}};
+    if (!cache.ended.empty()) json["disk_cache"]["ended"] = cache.ended;
+  }
   json["pipeline_s"] = result.statistics.wall_seconds;
   json["consumer_waiting_s"] = result.statistics.consumer_waiting_seconds;
   json["stages"] = stages_json(result.statistics);
@@ -205,6 +212,16 @@ std::string to_table(const BenchResult& result) {
                     requests.requests, requests.retries, requests.hedged,
                     1e-6 * static_cast<double>(requests.bytes) / result.wall_seconds, mean_first_byte_ms(requests),
                     milliseconds(requests.longest_first_byte)));
+  }
+  if (result.disk_cache) {
+    const DiskCacheStatistics& cache = *result.disk_cache;
+    const auto megabytes = [](uint64_t bytes) { return 1e-6 * static_cast<double>(bytes); };
+    std::string came = fmt::format("{:.1f} MB from it, {:.1f} from the store; {:.1f} written, {:.1f} given up",
+                                   megabytes(cache.hit_bytes), megabytes(cache.missed_bytes),
+                                   megabytes(cache.written_bytes), megabytes(cache.dropped_bytes));
+    if (cache.damaged_blocks > 0) came += fmt::format("; {} damaged blocks", cache.damaged_blocks);
+    if (cache.uncached_files > 0) came += fmt::format("; {} files without a generation or tag", cache.uncached_files);
+    row("disk cache", came);
   }
   row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
   row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));

@@ -68,10 +68,11 @@ struct BenchResult {
   int64_t saves = 0;        ///< states taken; one that came before the one ahead of it was begun replaced that
   double save_seconds = 0;  ///< to take them
   Statistics statistics;
-  std::optional<SkipReport> skipped;       ///< what was left out of damaged shards; only with `--damage skip`
-  std::optional<uint64_t> trace_dropped;   ///< events that had no room in the trace; only with `--trace`
-  std::optional<HttpStatistics> requests;  ///< of shards at URLs, while it was measured
-  std::vector<Round> rounds;               ///< where there was more than one; the rest is that of the median one
+  std::optional<SkipReport> skipped;              ///< what was left out of damaged shards; only with `--damage skip`
+  std::optional<uint64_t> trace_dropped;          ///< events that had no room in the trace; only with `--trace`
+  std::optional<DiskCacheStatistics> disk_cache;  ///< of all of the run
+  std::optional<HttpStatistics> requests;         ///< of shards at URLs, while it was measured
+  std::vector<Round> rounds;                      ///< where there was more than one; the rest is that of the median one
 
   double us_wall_per_record() const;
   double us_cpu_per_record() const;

@@ -20,6 +20,7 @@
 #include "benchmarks/touch_rows.h"
 #include "millrace/command_line/skipped_at_error.h"
 #include "millrace/command_line/skipped_log.h"
+#include "millrace/formats/storage/remote/disk_cache.h"
 #include "millrace/formats/storage/remote/http_engine.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/stream_hash.h"
@@ -105,6 +106,7 @@ StartOptions start_options(const BenchOptions& options) {
   StartOptions start = {.threads = options.threads,
                         .ordered = options.ordered,
                         .disabled_rewrites = options.disabled_rewrites,
+                        .disk_cache = options.disk_cache,
                         .memory_budget = options.memory_mb << 20,
                         .watchdog = options.watchdog,
                         .on_stall = exit_on_stall,
@@ -128,6 +130,8 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
     start.on_skip = [&skipped_log](const SkippedRegion& region) { skipped_log->add(region); };
   }
   if (!options.trace.empty()) start.trace = std::make_shared<Trace>();
+  const auto disk_cache = start.disk_cache.folder.empty() ? nullptr : DiskCache::open(start.disk_cache);
+  const DiskCacheStatistics cached_before = disk_cache == nullptr ? DiskCacheStatistics{} : disk_cache->statistics();
   std::optional<Pipeline> running(dataset.start(start));
   Pipeline& pipeline = *running;
   const SkippedAtError at_error([&running] { return running ? skipped_text(running->skipped()) : std::string(); });
@@ -218,6 +222,10 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   };
   result.latency = {percentile(0.5), percentile(0.9), percentile(0.99), 1e-3 * static_cast<double>(latencies.max_ns())};
   result.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+  if (disk_cache != nullptr) {
+    disk_cache->flush();
+    result.disk_cache = disk_cache->statistics() - cached_before;
+  }
   if (engine != nullptr) result.requests = engine->statistics() - requests_before;
   result.peak_rss_mb = after.peak_rss_mb;
   result.statistics = pipeline.stats();

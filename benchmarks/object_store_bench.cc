@@ -6,9 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,114 +15,15 @@
 #include <unistd.h>
 
 #include "benchmarks/object_store/child_process.h"
+#include "benchmarks/object_store/store_bench_options.h"
 #include "benchmarks/object_store/store_content.h"
 #include "benchmarks/object_store/store_reader.h"
 #include "benchmarks/object_store/store_server.h"
 #include "benchmarks/object_store/store_writer.h"
 #include "millrace/command_line/command_line.h"
-#include "millrace/command_line/number_options.h"
 
 namespace millrace {
 namespace {
-
-namespace po = boost::program_options;
-
-struct Options {
-  std::vector<std::string> parts;
-  std::vector<int64_t> latencies{20, 50, 100};
-  StoreRules rules = {};  // of --serve, and the rates of all
-  ContentSize content = {};
-  RecordsRun run = {};
-  int64_t shard_mb = 64;
-  int64_t part_mb = 8;
-  int64_t in_flight = 16;
-  int64_t written_mb = 1024;
-  int64_t files = 1;
-  int64_t port = 0;
-  std::string folder = "/dev/shm";
-  std::string endpoint;
-  std::string child;
-  bool serves = false;
-  bool csv = false;
-};
-
-constexpr const char* kParts[] = {"read", "bytes", "first", "fingerprints", "stalls", "faults", "write"};
-
-[[noreturn]] void refuse(const std::string& what) { throw ErrorException(ErrorCode::kInvalidArgument, what); }
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    words.emplace_back(text.substr(0, text.find(',')));
-    text.remove_prefix(std::min(text.size(), words.back().size() + 1));
-  }
-  return words;
-}
-
-std::optional<Options> parse(int argc, char** argv) {
-  Options options;
-  std::string parts;
-  std::string latencies;
-  po::options_description visible("options");
-  // clang-format off
-  visible.add_options()
-      ("parts", po::value(&parts), "of read, bytes, first, fingerprints, stalls, faults, write, with commas; all")
-      ("latency-ms", po::value(&latencies), "to the first byte of an answer, with commas; 20,50,100")
-      ("connection-mb", real_number(options.rules.connection_mb, {0, 1e6}), "MB/s of one connection; 0: any")
-      ("all-mb", real_number(options.rules.all_mb, {0, 1e6}), "MB/s of all connections; 0: any")
-      ("shards", whole_number(options.content.shards, {1, 100'000}), "objects that are read")
-      ("shard-mb", whole_number(options.shard_mb, {1, 1 << 20}), "MiB of each")
-      ("record-bytes", whole_number(options.content.record_bytes, {1, 1 << 30}), "of each record")
-      ("small", whole_number(options.content.small, {1, 100'000}), "further objects, for fingerprints")
-      ("memory-mb", whole_number(options.run.memory_mb, {1, limits::kMemoryMb}), "MiB for everything of a pipeline")
-      ("threads", whole_number(options.run.threads, {0, limits::kThreads}), "of a pipeline; 0: one for each core")
-      ("cycle-length", whole_number(options.run.cycle_length, {1, limits::kFew}), "shards that take turns")
-      ("part-mb", whole_number(options.part_mb, {1, 1024}), "bytes: MiB that a request asks for")
-      ("in-flight", whole_number(options.in_flight, {1, 1024}), "bytes: requests at a time")
-      ("written-mb", whole_number(options.written_mb, {1, 1 << 20}), "write: MiB of an object, and of a folder")
-      ("folder", po::value(&options.folder), "where the same shards are local files for the time of the run")
-      ("csv", "a line for each figure: part,latency_ms,figure,value,bar")
-      ("serve",
-       "only serves, by the first latency and the rates, until standard input ends")
-      ("port", whole_number(options.port, {0, 65535}), "serve: of 127.0.0.1; 0: a free one")
-      ("stalled", real_number(options.rules.stalled, {0, 1}), "serve: share of requests whose answers come 5 s later")
-      ("failing", real_number(options.rules.failing, {0, 1}), "serve: share of requests that fail");
-  po::options_description hidden;
-  hidden.add_options()
-      ("child", po::value(&options.child), "")
-      ("endpoint", po::value(&options.endpoint), "")
-      ("pattern", po::value(&options.run.pattern), "")
-      ("batches", whole_number(options.run.batches, {0, limits::kCount}), "")
-      ("files", whole_number(options.files, {1, 100'000}), "")
-      ("time-reads", "");
-  // clang-format on
-  const auto given = parse_command_line(
-      argc, argv,
-      {.name = "object_store_bench",
-       .about = "Measures reading from an object store: a server on this machine with the latency and rates that are "
-                "asked for.",
-       .usage = "[options]"},
-      visible, {}, hidden);
-  if (!given) return std::nullopt;
-  options.csv = given->count("csv") > 0;
-  options.serves = given->count("serve") > 0;
-  options.run.times_reads = given->count("time-reads") > 0;
-  options.parts = words_of(parts);
-  if (parts.empty()) options.parts.assign(std::begin(kParts), std::end(kParts));
-  for (const std::string& part : options.parts) {
-    if (std::ranges::find(kParts, part) == std::end(kParts)) refuse(fmt::format("--parts: there is no '{}'", part));
-  }
-  if (!latencies.empty()) options.latencies.clear();
-  for (const std::string& word : words_of(latencies)) {
-    char* end = nullptr;
-    const long latency = std::strtol(word.c_str(), &end, 10);
-    if (*end != '\0' || latency < 0 || latency > 60'000) refuse(fmt::format("--latency-ms: '{}' is none", word));
-    options.latencies.push_back(latency);
-  }
-  options.content.shard_bytes = options.shard_mb << 20;
-  options.rules.latency_ms = options.latencies.front();
-  return options;
-}
 
 using Measured = std::map<std::string, double>;
 
@@ -156,7 +55,7 @@ class Table {
 
 class Bench {
  public:
-  explicit Bench(Options options) : options_(std::move(options)), table_(options_.csv) {}
+  explicit Bench(StoreBenchOptions options) : options_(std::move(options)), table_(options_.csv) {}
   ~Bench() {
     std::error_code ignored;
     if (!list_.empty()) std::filesystem::remove(list_, ignored);
@@ -172,6 +71,7 @@ class Bench {
       if (part == "fingerprints") measure_fingerprints();
       if (part == "stalls") measure_stalls();
       if (part == "faults") measure_faults();
+      if (part == "cache") measure_cache();
       if (part == "write") measure_writing();
     }
   }
@@ -197,15 +97,18 @@ class Bench {
   }
 
   // What a reader of the server measured, with what the server counted as `server_…`.
-  Measured against(const StoreRules& rules, std::vector<std::string> reader) const {
+  // `port`: 0: any.
+  Measured against(const StoreRules& rules, std::vector<std::string> reader, int port = 0) const {
     std::vector<std::string> serving = arguments(rules);
     serving.emplace_back("--serve");
+    serving.push_back(fmt::format("--port={}", port));
     ChildProcess server(std::move(serving));
     const std::string endpoint = server.line();
     reader.push_back("--endpoint=" + endpoint);
     for (std::string& word : arguments(rules)) reader.push_back(std::move(word));
     Measured measured = ChildProcess(std::move(reader)).finish();
     for (const auto& [name, value] : server.finish()) measured["server_" + name] = value;
+    measured["server_port"] = std::atof(endpoint.substr(endpoint.rfind(':') + 1).c_str());
     return measured;
   }
   std::vector<std::string> records_reader(const std::string& pattern, int64_t memory_mb, int64_t batches = 0) const {
@@ -367,6 +270,38 @@ class Bench {
                measured.at("server_requests") / before.at("server_requests"));
   }
 
+  // Three runs of all records: without a cache on disk, with an empty one, with the one that is full then; it lies
+  // where the local files lie.
+  void measure_cache() {
+    const int64_t latency = middle_latency();
+    const std::string folder = fmt::format("{}/object_store_bench-{}.cache", options_.folder, ::getpid());
+    const std::shared_ptr<void> removed(nullptr, [&](void*) { std::filesystem::remove_all(folder); });
+    // Objects of another endpoint are others.
+    const auto measure = [&](bool is_cached, double port) {
+      std::vector<std::string> reader = records_reader(pattern(), options_.run.memory_mb);
+      if (is_cached) reader.push_back("--cache-dir=" + folder);
+      Measured measured = against(rules(latency), std::move(reader), static_cast<int>(port));
+      need_same(measured, local());
+      return measured;
+    };
+    const Measured without = measure(false, 0);
+    const Measured first = measure(true, 0);
+    const Measured second = measure(true, first.at("server_port"));
+    table_.add("cache", latency, "MB/s without", megabytes(without));
+    table_.add("cache", latency, "MB/s, the first time", megabytes(first));
+    table_.add("cache", latency, "the first time over without", megabytes(first) / megabytes(without), ">= 0.97");
+    table_.add("cache", latency, "CPU s/GB, the first time", cpu_per_gb(first));
+    table_.add("cache", latency, "MiB above without", first.at("peak_mb") - without.at("peak_mb"));
+    table_.add("cache", latency, "MB/s, the second time", megabytes(second));
+    table_.add("cache", latency, "the second time over local files", megabytes(second) / megabytes(local()), ">= 0.95");
+    table_.add("cache", latency, "CPU s/GB, the second time", cpu_per_gb(second));
+    table_.add("cache", latency, "CPU s/GB, local files", cpu_per_gb(local()));
+    table_.add("cache", latency, "MiB above local", second.at("peak_mb") - local().at("peak_mb"));
+    table_.add("cache", latency, "share from the cache, the second time",
+               second.at("cached") / (second.at("cached") + second.at("server_bytes")));
+    table_.add("cache", latency, "requests, the second time", second.at("server_requests"));
+  }
+
   // One object, and folders of some files and of many.
   void measure_writing() {
     for (const int64_t latency : options_.latencies) {
@@ -395,7 +330,7 @@ class Bench {
 
   int64_t middle_latency() const { return options_.latencies[options_.latencies.size() / 2]; }
 
-  const Options options_;
+  const StoreBenchOptions options_;
   const Table table_;
   Measured local_;            // of all shards; empty: not read yet
   mutable std::string list_;  // a file with names of shards
@@ -405,7 +340,7 @@ void print(const Figures& figures) {
   for (const auto& [name, value] : figures) fmt::print("{} {:.17g}\n", name, value);
 }
 
-int run(const Options& options) {
+int run(const StoreBenchOptions& options) {
   if (options.serves) {
     serve_store(StoreContent(options.content), options.rules, static_cast<uint16_t>(options.port));
     return 0;
@@ -432,7 +367,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   return millrace::run_program("object_store_bench", [&] {
-    const auto options = millrace::parse(argc, argv);
+    const auto options = millrace::parse_store_bench_options(argc, argv);
     return options ? millrace::run(*options) : 0;
   });
 }

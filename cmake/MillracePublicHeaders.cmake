@@ -18,6 +18,7 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
     formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
     formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h
+    formats/storage/remote/disk_cache.h formats/storage/remote/disk_cache_options.h
     formats/storage/remote/folder_upload.h formats/storage/remote/folder_download.h
     formats/storage/remote/folder_leftovers.h formats/storage/remote/object_lock.h)
 # Command lines of programs.

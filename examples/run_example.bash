@@ -4,7 +4,7 @@
 # Options of every training program (docs/training_programs.md) that are given to it as they are.
 run_options="replicas accumulate weight-decay clip-norm activations shuffle report-every evaluate-every patience keep-best
   keep-best-by checkpoint-every keep-checkpoints watchdog damage max-skipped-records max-skipped-bytes max-skipped-share
-  trace"
+  cache-dir cache-bytes trace"
 # Those that say how long a phase is and how it goes.
 schedule_options="steps epochs optimizer learning-rate start-rate end-rate warmup-steps decay freeze"
 

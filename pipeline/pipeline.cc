@@ -6,11 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/storage/remote/disk_cache.h"
+#include "millrace/formats/storage/remote/io_threads.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/plan/plan_digest.h"
 #include "millrace/pipeline/run/consumer_waiter.h"
 #include "millrace/pipeline/run/executor.h"
-#include "millrace/pipeline/run/io_threads.h"
 #include "millrace/pipeline/run/lowered_plan.h"
 #include "millrace/pipeline/run/output_thread.h"
 #include "millrace/pipeline/watch/file_versions.h"
@@ -112,7 +113,7 @@ void Batch::refuse_type(std::string_view feature, DType dtype) const {
 class Pipeline::Impl {
  public:
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const HelpingPolicy& helping_policy)
-      : storage_(options.storage != nullptr ? options.storage : std::make_shared<RoutedStorage>(io_threads_)),
+      : storage_(storage_of(options)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget),
                   /*has_reserved_slot=*/may_work(*plan, options)),
         plan_(std::move(plan)),
@@ -304,6 +305,18 @@ class Pipeline::Impl {
     const Timed timed(*this);
     if (!watchdog_) return waker_.wait();
     while (!waker_.wait_for(watchdog_->interval())) watchdog_->look(timed.begin);
+  }
+
+  std::shared_ptr<Storage> storage_of(const StartOptions& options) {
+    const DiskCacheOptions& cache = options.disk_cache;
+    if (cache.folder.empty() && cache.bytes != 0) {
+      throw ErrorException(ErrorCode::kInvalidArgument, "start: disk_cache has bytes and no folder");
+    }
+    if (options.storage == nullptr) {
+      return std::make_shared<RoutedStorage>(io_threads_, cache.folder.empty() ? nullptr : DiskCache::open(cache));
+    }
+    if (cache.folder.empty()) return options.storage;
+    throw ErrorException(ErrorCode::kInvalidArgument, "start: disk_cache is of the default storage alone");
   }
 
   IoThreads io_threads_;

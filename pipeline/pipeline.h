@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/formats/columnar/block.h"
+#include "millrace/formats/storage/remote/disk_cache_options.h"
 #include "millrace/formats/storage/storage.h"
 #include "millrace/pipeline/pipeline_state.h"
 #include "millrace/pipeline/skip_ledger.h"
@@ -68,7 +69,9 @@ struct StartOptions {
   bool ordered =
       true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always
   std::vector<std::string> disabled_rewrites = {};  ///< names of rewrites not to use. Default: none
-  std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
+  std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files and URLs
+  /// A cache on disk of what is read from object stores and URLs, together with the default `storage`. Default: none
+  DiskCacheOptions disk_cache = {};
   /// Bytes that everything between the files and the caller may take together: chunks, blocks, the rows of shuffles,
   /// batches in queues and with the caller. Nothing runs ahead beyond it; what cannot be done within it is the error
   /// `memory_budget`, which says what it needs. Default: 0, half of the machine's memory

@@ -19,6 +19,7 @@
 #include "benchmarks/process_usage.h"
 #include "millrace/formats/records/shards.h"
 #include "millrace/formats/storage/blocking_result.h"
+#include "millrace/formats/storage/remote/disk_cache.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/stream_hash.h"
@@ -227,7 +228,11 @@ Figures read_records(const RecordsRun& run) {
       Dataset::tfrecord(Shards::glob(run.pattern), {.cycle_length = static_cast<size_t>(run.cycle_length)})
           .batch(256)
           .prefetch(2);
-  StartOptions options{.threads = run.threads, .memory_budget = run.memory_mb << 20, .watchdog = 60};
+  StartOptions options{.threads = run.threads,
+                       .disk_cache = {.folder = run.cache},
+                       .memory_budget = run.memory_mb << 20,
+                       .watchdog = 60};
+  const auto cache = run.cache.empty() ? nullptr : DiskCache::open(options.disk_cache);
   const auto times = std::make_shared<ReadTimes>();
   if (run.times_reads) options.storage = std::make_shared<TimedStorage>(times);
   Pipeline pipeline = dataset.start(options);
@@ -257,6 +262,10 @@ Figures read_records(const RecordsRun& run) {
                   {"cpu_seconds", usage.cpu_seconds - cpu},
                   {"peak_mb", usage.peak_rss_mb},
                   {"wait_p999_ms", 1e-6 * static_cast<double>(waits.percentile_ns(0.999))}};
+  if (cache != nullptr) {
+    cache->flush();
+    figures.emplace_back("cached", static_cast<double>(cache->statistics().hit_bytes));
+  }
   if (run.times_reads) {
     const std::lock_guard lock(times->mutex);
     figures.emplace_back("read_p50_ms", 1e-6 * static_cast<double>(times->histogram.percentile_ns(0.5)));

@@ -19,6 +19,7 @@ struct RecordsRun {
   int64_t cycle_length = 16;  ///< TfrecordOptions::cycle_length
   int64_t batches = 0;        ///< the most of them; 0: all
   bool times_reads = false;   ///< also how long each read takes
+  std::string cache = {};     ///< StartOptions::disk_cache, a folder; empty: none
 };
 
 /// Makes S3 of this process's environment the server at `endpoint`; requests are signed. Before any thread starts.
@@ -26,7 +27,8 @@ void use_store(const std::string& endpoint);
 
 /// Reads the records in batches of 256: `seconds` from before the listing, `first_seconds` to the first batch,
 /// `records`, `bytes`, `hash` (its lowest 48 bits) of the stream, `cpu_seconds`, `peak_mb` resident, `wait_p999_ms` in
-/// `next()`; with `times_reads` also `read_p50_ms` and `read_p999_ms`.
+/// `next()`; with `times_reads` also `read_p50_ms` and `read_p999_ms`, with a cache `cached`, the bytes that came from
+/// it.
 [[nodiscard]] Figures read_records(const RecordsRun& run);
 
 /// Reads the shards `train/` by ranges, without finding records in them, into memory that is used again: `seconds`,

@@ -49,7 +49,8 @@ model and training: more about them, and about those without a default here, in 
   --checkpoint-every N   $(default checkpoint-every)
   --initializer-range  --mask-probability  --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle
   --patience  --keep-best  --keep-best-by  --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --freeze
-  --watchdog  --damage  --max-skipped-records  --max-skipped-bytes  --max-skipped-share  --trace
+  --watchdog  --damage  --max-skipped-records  --max-skipped-bytes  --max-skipped-share  --cache-dir
+  --cache-bytes  --trace
 TEXT
 }
 

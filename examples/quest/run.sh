@@ -59,7 +59,7 @@ cosine to a tenth of it; more about them, and about those without a default here
   --checkpoint-every N   $(default checkpoint-every)
   --head-dropout  --max-shapes  --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle  --patience
   --keep-best  --keep-best-by  --keep-checkpoints  --watchdog  --damage  --max-skipped-records  --max-skipped-bytes
-  --max-skipped-share  --trace
+  --max-skipped-share  --cache-dir  --cache-bytes  --trace
 predictions
   --ensemble NAME        logits, probabilities or ranks of the folds' models are averaged. $(default ensemble)
 TEXT

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "millrace/formats/storage/local_disk.h"
-#include "millrace/pipeline/run/io_threads.h"
+#include "millrace/formats/storage/remote/io_threads.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/storage/remote/io_threads.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
-#include "millrace/pipeline/run/io_threads.h"
 #include "millrace/pipeline/run/stage_statistics.h"
 #include "millrace/pipeline/watch/stall_report.h"
 #include "millrace/pipeline/watch/stall_timer.h"

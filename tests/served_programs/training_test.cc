@@ -134,6 +134,45 @@ TEST_F(ServedMlm, EndsWithTheWeightsOfALocalOneHoweverOftenItIsKilled) {
             read_file(folder_.path("bucket/model/tokenizer.json")));
 }
 
+// Also where requests fail; what was read once is not asked for again, by --check, the evaluations and later runs.
+TEST_F(ServedMlm, TrainsFromACacheOnDisk) {
+  const auto training = [&](const std::string& out, const std::string& set, const std::vector<std::string>& more) {
+    return test::with_options(arguments(out, set), test::with_options({"--steps", "200"}, more));
+  };
+  const auto num_reads = [&] {
+    size_t count = 0;
+    for (const ServedRequest& request : server_.requests())
+      count += request.path.find(".tfrecord") != std::string::npos;
+    return count;
+  };
+  const std::vector<std::string> cached = {"--cache-dir", folder_.path("cache")};
+  ASSERT_EQ(test::run_child(training("local", folder_.path(), {})).exit_code, 0);
+  const auto run = [&](const std::string& out, const std::vector<std::string>& more) {
+    const ChildResult result =
+        test::run_child(training(out, "s3://bucket/set", test::with_options(cached, more)), environment());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  };
+  run("first", {});
+  EXPECT_GT(num_reads(), 0U);
+  const size_t before = num_reads();
+  run("second", {"--check"});
+  run("second", {});
+  // What states compare shards by is asked of the store: a request for each shard, and those that fail.
+  EXPECT_LT(num_reads() - before, before);
+  size_t num_blocks = 0;
+  for (const auto& [name, content] : test::files_below(folder_.path("cache")))
+    num_blocks += name.ends_with("/00000000");
+  size_t num_shards = 0;
+  for (const auto& [name, content] : test::files_below(folder_.path("shards")))
+    num_shards += name.ends_with(".tfrecord");
+  EXPECT_EQ(num_blocks, num_shards) << "of those of the evaluation, too";
+  const std::string weights = read_file(folder_.path("local/model/model.safetensors"));
+  EXPECT_NE(weights, "");
+  for (const char* out : {"first", "second"}) {
+    EXPECT_TRUE(read_file(folder_.path(fmt::format("{}/model/model.safetensors", out))) == weights) << out;
+  }
+}
+
 TEST_F(ServedMlm, SaysWhatASetNeeds) {
   const auto error_of = [&](const std::string& set) {
     const ChildResult result = test::run_child(arguments("refused", set), environment());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/disk_cache_options.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/trainer/models/config_limits.h"
@@ -77,6 +78,7 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
        "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while its "
        "batch or a shard is waited for and exit with 75; 0: wait forever");
   add_damage_options(training);
+  add_disk_cache_options(training);
   reports.add_options()
       ("report-every", whole_number(options.report_every, {1, limits::kCount}), "steps")
       ("trace", po::value(&options.trace),
@@ -96,8 +98,16 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
   // clang-format on
 }
 
+StartOptions start_options(const RunOptions& options) {
+  return {.threads = options.threads,
+          .disk_cache = options.disk_cache,
+          .watchdog = options.watchdog,
+          .on_stall = exit_on_stall};
+}
+
 void take_run_options(RunOptions& options, const po::variables_map& given) {
   options.damage = damage_policy(given);
+  options.disk_cache = disk_cache_options(given);
   options.overwrite = given.contains("overwrite");
   options.check = given.contains("check");
   options.json = given.contains("json");

@@ -7,6 +7,8 @@
 #include <boost/program_options.hpp>
 
 #include "millrace/formats/records/damage_policy.h"
+#include "millrace/formats/storage/remote/disk_cache_options.h"
+#include "millrace/pipeline/pipeline.h"
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/run/phase_options.h"
 
@@ -30,6 +32,7 @@ struct RunOptions {
   int64_t seed = 42;                           ///< Default: 42
   int threads = 0;                             ///< Default: 0, one for each core
   DamagePolicy damage = {};                    ///< Default: damage is an error
+  DiskCacheOptions disk_cache = {};            ///< of shards at URLs. Default: none
   double watchdog = kProgramWatchdogSeconds;   ///< seconds; 0: off. Default: kProgramWatchdogSeconds
   int64_t report_every = 10;                   ///< steps. Default: 10
   std::string trace = {};                      ///< a file. Default: empty, none
@@ -50,6 +53,9 @@ struct RunOptions {
 void add_run_options(RunOptions& options, const std::string& seeded, boost::program_options::options_description& files,
                      boost::program_options::options_description& training,
                      boost::program_options::options_description& reports, const std::string& run_folder = "OUT");
+
+/// How a run's pipelines are started.
+[[nodiscard]] StartOptions start_options(const RunOptions& options);
 
 /// Takes what was given, each of `phases` in the order in which they come. Throws `kInvalidArgument` with one line for
 /// what cannot be together.

@@ -78,8 +78,7 @@ int64_t activations_of(const RunOptions& options, const RunParts& parts, const R
 
 void look_at_batches(const RunOptions& options, const RunParts& parts, RunSpec& spec, RunSpec::Memory& memory) {
   const RunData& data = parts.data;
-  PipelineSource source(
-      data.training.start({.threads = options.threads, .watchdog = options.watchdog, .on_stall = exit_on_stall}));
+  PipelineSource source(data.training.start(start_options(options)));
   ShapeLimit shapes(data.max_shapes);
   std::vector<Zeros> zeros(data.masks.size());
   for (; spec.batches_looked_at < kBatchesToLookAt; ++spec.batches_looked_at) {
@@ -150,8 +149,7 @@ void check_metric(const RunOptions& options, const RunParts& parts, const RunPha
   if (!asked || options.keep_best_by == "loss" || !data.evaluation) return;
   Trainer trainer(parts.trained.model, phase.optimizer(parts.trained.model.layout()), phase.schedule(),
                   {.step = {.replicas = options.replicas, .threads = options.threads}, .metrics = data.metrics});
-  PipelineSource source(data.evaluation->take(1).start(
-      {.threads = options.threads, .watchdog = options.watchdog, .on_stall = exit_on_stall}));
+  PipelineSource source(data.evaluation->take(1).start(start_options(options)));
   (void)trainer.evaluate(source).value(options.keep_best_by);
 }
 

@@ -48,14 +48,12 @@ class TrainingRun::Batches {
       folder_->take_over_skipped_list();
       log_.emplace(folder_->skipped(), state ? state->skipped().regions : 0);
     }
-    return source_.emplace(batches.start({.threads = options_.threads,
-                                          .state = state,
-                                          .on_skip =
-                                              [this](const SkippedRegion& region) {
-                                                if (log_) log_->add(region);
-                                              },
-                                          .watchdog = options_.watchdog,
-                                          .on_stall = exit_on_stall}));
+    StartOptions start = start_options(options_);
+    start.state = state;
+    start.on_skip = [this](const SkippedRegion& region) {
+      if (log_) log_->add(region);
+    };
+    return source_.emplace(batches.start(start));
   }
   SkipReport skipped() const { return source_ ? source_->pipeline().skipped() : SkipReport(); }
   /// What a run that ends early says about damaged shards; empty when nothing was left out.
@@ -120,13 +118,11 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
   TrainerOptions options = step_options(options_, data);
   if (data.evaluation) {
     // Of what an evaluation leaves out there is no list: each evaluation tells.
-    const auto print_skipped = [program = program_](const SkippedRegion& region) {
+    StartOptions start = start_options(options_);
+    start.on_skip = [program = program_](const SkippedRegion& region) {
       std::cerr << program << ": evaluation without " << region.to_string() << "\n";
     };
-    options.evaluation = [batches = *data.evaluation, start = StartOptions{.threads = options_.threads,
-                                                                           .on_skip = print_skipped,
-                                                                           .watchdog = options_.watchdog,
-                                                                           .on_stall = exit_on_stall}] {
+    options.evaluation = [batches = *data.evaluation, start] {
       return std::make_unique<PipelineSource>(batches.start(start));
     };
     options.evaluate_every = options_.evaluate_every.steps;

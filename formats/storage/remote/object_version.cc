@@ -19,6 +19,10 @@ bool ObjectVersion::may_be(const ObjectVersion& other) const {
   return (!tag.empty() && tag == other.tag) || !differ(last_modified, other.last_modified);
 }
 
+bool tells_contents_apart(std::string_view version) {
+  return version.starts_with("generation ") || version.starts_with("etag ");
+}
+
 std::string strong_tag(std::string_view field) {
   if (field.starts_with("W/")) return {};
   if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);

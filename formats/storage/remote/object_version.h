@@ -26,6 +26,10 @@ struct ObjectVersion {
   [[nodiscard]] bool may_be(const ObjectVersion& other) const;
 };
 
+/// Whether a version, as `to_string` writes it, is of one content alone: of a generation or a strong tag. A date is of
+/// all contents of one second.
+[[nodiscard]] bool tells_contents_apart(std::string_view version);
+
 /// The tag of an `ETag` field; empty for a weak one.
 [[nodiscard]] std::string strong_tag(std::string_view field);
 /// Adds the condition that an object is still of this version (RFC 9110, 13.1).

@@ -241,6 +241,14 @@ std::vector<std::string> RemoteStorage::glob_of_process(const std::string& patte
   return urls;
 }
 
+std::string RemoteStorage::identity(const std::string& url) {
+  try {
+    return is_in_bucket(url) ? listed_name(*shared_->buckets(url), url) : url;
+  } catch (const ErrorException&) {
+    return url;  // of wrong options whoever opens it is told
+  }
+}
+
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string& url) {
   if (!is_in_bucket(url)) return std::nullopt;
   const auto version = shared_->listed().find(listed_name(*shared_->buckets(url), url));

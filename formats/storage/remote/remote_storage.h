@@ -93,6 +93,9 @@ class RemoteStorage final : public Storage {
   /// Bytes of an object in a bucket, where a listing has named it.
   [[nodiscard]] std::optional<uint64_t> listed_size(const std::string& url);
 
+  /// The name of the object at a URL, with that of its store: the same URLs lead elsewhere by other endpoints.
+  [[nodiscard]] std::string identity(const std::string& url);
+
   /// Whether a path is a URL that this opens.
   [[nodiscard]] static bool opens(std::string_view path) {
     return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("http://") ||

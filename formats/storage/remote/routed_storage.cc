@@ -8,6 +8,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/blocking_file.h"
+#include "millrace/formats/storage/remote/disk_cache.h"
 #include "millrace/formats/storage/remote/object_folder.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/whole_object.h"
@@ -36,7 +37,8 @@ class ForgottenOutput final : public OutputFile {
 
 void RoutedStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
   if (RemoteStorage::opens(path)) {
-    remote().open(path, std::move(sink));
+    if (cache_ == nullptr) return remote().open(path, std::move(sink));
+    cache_->open_file(remote(), path, remote().identity(path), std::move(sink));
   } else {
     local_.open(path, std::move(sink));
   }

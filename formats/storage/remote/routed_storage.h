@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "millrace/formats/storage/local.h"
@@ -15,12 +16,16 @@
 
 namespace millrace {
 
+class DiskCache;
+
 /// Local files, and objects at URLs: each path goes to the storage that has it. Nothing of the network is started
 /// before the first URL.
 class RoutedStorage final : public Storage {
  public:
-  /// `executor`: of LocalStorage; must outlive every read.
-  explicit RoutedStorage(IoExecutor& executor) : local_(executor) {}
+  /// `executor`: of LocalStorage; must outlive every read. `cache`: of what is read at URLs. Default: null, there is
+  /// none
+  explicit RoutedStorage(IoExecutor& executor, std::shared_ptr<DiskCache> cache = nullptr)
+      : local_(executor), cache_(std::move(cache)) {}
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return glob(pattern, nullptr); }
   /// Tells how a listing of a store gets on.
@@ -30,6 +35,7 @@ class RoutedStorage final : public Storage {
   RemoteStorage& remote();
 
   LocalStorage local_;
+  const std::shared_ptr<DiskCache> cache_;
   std::mutex mutex_;
   std::shared_ptr<RemoteStorage> remote_;
 };

@@ -1,5 +1,6 @@
 // In place of all others where the libraries are not there: a URL is known for one, and refused.
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/disk_cache.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 
 namespace millrace {
@@ -45,6 +46,16 @@ void RemoteStorage::remove(const std::vector<std::string>& urls) {
 std::optional<ObjectNow> RemoteStorage::look(const std::string& url) { throw ErrorException(refusal(url)); }
 void RemoteStorage::forget(const std::string&) {}
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
+
+std::string RemoteStorage::identity(const std::string& url) { return url; }
+
+std::shared_ptr<DiskCache> DiskCache::open(const DiskCacheOptions& options) {
+  throw ErrorException(refusal(options.folder));
+}
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as the one that it stands for
+void DiskCache::open_file(Storage&, const std::string&, const std::string&, std::shared_ptr<OpenSink>) {}
+bool DiskCache::flush(std::chrono::milliseconds) { return true; }
+DiskCacheStatistics DiskCache::statistics() const { return {}; }
 
 std::optional<std::string> process_environment(std::string_view) { return std::nullopt; }
 std::shared_ptr<HttpEngine> HttpEngine::of_process() { return nullptr; }

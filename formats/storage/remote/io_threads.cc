@@ -1,4 +1,4 @@
-#include "millrace/pipeline/run/io_threads.h"
+#include "millrace/formats/storage/remote/io_threads.h"
 
 namespace millrace {
 
@@ -36,10 +36,11 @@ void IoThreads::run() {
   while (true) {
     ready_.wait(lock, [this] { return stopping_ || !functions_.empty(); });
     if (functions_.empty()) return;
-    const std::function<void()> function = std::move(functions_.front());
+    std::function<void()> function = std::move(functions_.front());
     functions_.pop_front();
     lock.unlock();
     function();
+    function = nullptr;  // what it holds may be the last of something
     lock.lock();
   }
 }

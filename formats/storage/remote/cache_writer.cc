@@ -114,7 +114,7 @@ CacheWriter::Place CacheWriter::unfinished(const CacheObject& object, uint64_t b
     file.descriptor = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   }
   if (file.descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    file.path = temporary_name();
+    file.path = fmt::format("{}/{}XXXXXX", folder_, kCacheTemporary);  // as mkostemp wants it
     file.descriptor = ::mkostemp(file.path.data(), O_CLOEXEC);
   }
   if (file.descriptor < 0) fail(folder_, "cannot make a file in it", errno);
@@ -164,8 +164,6 @@ void CacheWriter::give_name(Unfinished& file) const {
   }
   fail(folder_, "cannot name a file in it", errno);
 }
-
-std::string CacheWriter::temporary_name() const { return fmt::format("{}/{}XXXXXX", folder_, kCacheTemporary); }
 
 void CacheWriter::remove(Place place) {
   if (place->second.descriptor >= 0) ::close(place->second.descriptor);

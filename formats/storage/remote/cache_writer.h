@@ -51,7 +51,6 @@ class CacheWriter {
   Place unfinished(const CacheObject& object, uint64_t block);
   uint64_t finish(const CacheObject& object, uint64_t block, Place place);
   void give_name(Unfinished& file) const;
-  [[nodiscard]] std::string temporary_name() const;
   void remove(Place place);
 
   const std::string folder_;

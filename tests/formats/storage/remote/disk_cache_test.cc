@@ -32,7 +32,6 @@
 #include "millrace/formats/storage/whole_file.h"
 #include "tests/formats/storage/remote/fetch.h"
 #include "tests/support/sanitized.h"
-#include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::disk_cache_test {
@@ -42,8 +41,8 @@ namespace fs = std::filesystem;
 using test::content_of;
 using test::fetch;
 using test::Fetched;
+using test::ReadAndOpenSink;
 using test::TemporaryFolder;
-using test::WakeFlag;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -104,21 +103,6 @@ class CachedStorage final : public Storage {
   Storage& storage_;
 };
 
-// Of a handle of a file, by whatever thread answers.
-struct Sink final : OpenSink, ReadSink {
-  void open_done(OpenResult result) noexcept override {
-    file = std::move(result.file);
-    flag.wake();
-  }
-  void read_done(ReadResult result) noexcept override {
-    read = std::move(result);
-    flag.wake();
-  }
-  std::shared_ptr<File> file;
-  ReadResult read;
-  WakeFlag flag;
-};
-
 class DiskCacheTest : public testing::Test {
  protected:
   // What has come is written when this returns; `statistics_` are of this read.
@@ -134,17 +118,17 @@ class DiskCacheTest : public testing::Test {
   }
   std::shared_ptr<File> open(const std::shared_ptr<DiskCache>& cache, const std::string& url = "s3://bucket/a") {
     CachedStorage storage(cache, object_);
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<ReadAndOpenSink>();
     storage.open(url, sink);
     EXPECT_TRUE(sink->flag.wait());
     EXPECT_TRUE(cache->flush());  // nobody else has it any more
-    return sink->file;
+    return sink->open.file;
   }
   // Reads until all has come; gives whether it is that of the object.
   static bool read_range(File& file, std::string_view content, uint64_t offset, size_t size) {
     std::vector<std::byte> room(size);
     size_t done = 0;
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<ReadAndOpenSink>();
     while (done < size && offset + done < content.size()) {
       file.read(offset + done, std::span(room).subspan(done), sink);
       if (!sink->flag.wait() || !sink->read.ok || sink->read.bytes == 0) return false;

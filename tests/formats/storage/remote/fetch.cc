@@ -4,7 +4,6 @@
 #include <random>
 
 #include "millrace/formats/storage/file_feed.h"
-#include "tests/support/shard_driver.h"
 
 namespace millrace::test {
 

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/formats/storage/storage.h"
+#include "tests/support/shard_driver.h"
 
 namespace millrace::test {
 
@@ -14,6 +17,28 @@ namespace millrace::test {
 
 /// With waits of next to nothing between attempts, and 4 reads of 100,000 bytes in flight.
 [[nodiscard]] RemoteOptions hasty();
+
+/// Is told what opening a file and reading from it came to, one after the other; counts how often.
+struct ReadAndOpenSink final : OpenSink, ReadSink {
+  void open_done(OpenResult result) noexcept override {
+    open = std::move(result);
+    tell();
+  }
+  void read_done(ReadResult result) noexcept override {
+    read = std::move(result);
+    tell();
+  }
+  OpenResult open;
+  ReadResult read;
+  std::atomic<int> told = 0;
+  WakeFlag flag;
+
+ private:
+  void tell() {
+    ++told;
+    flag.wake();
+  }
+};
 
 struct Fetched {
   std::string bytes;

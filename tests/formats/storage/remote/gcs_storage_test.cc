@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/remote/google_error.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "tests/formats/storage/remote/fetch.h"
+#include "tests/formats/storage/remote/google_client.h"
 #include "tests/formats/storage/remote/google_server.h"
 
 namespace millrace::gcs_storage_test {
@@ -19,6 +20,7 @@ namespace {
 using test::content_of;
 using test::fetch;
 using test::Fetched;
+using test::google_options;
 using test::GoogleFault;
 using test::GoogleRequest;
 using test::GoogleServer;
@@ -30,19 +32,8 @@ using testing::Not;
 using Kind = GoogleFault::Kind;
 using OutcomeKind = StoreOutcome::Kind;
 
-// Of a process in whose environment there is only the metadata server.
-RemoteOptions options_of(const GoogleServer& server) {
-  RemoteOptions options = test::hasty();
-  options.gcs.endpoint = server.endpoint();
-  options.gcs.credentials.is_emulator = false;
-  options.listed = std::make_shared<ListedObjects>();
-  options.environment = [host = server.host()](std::string_view name) {
-    return name == "GCE_METADATA_HOST" ? std::optional(host) : std::nullopt;
-  };
-  return options;
-}
 RemoteOptions anonymous_of(const GoogleServer& server) {
-  RemoteOptions options = options_of(server);
+  RemoteOptions options = google_options(server);
   options.gcs.credentials.anonymous = true;
   return options;
 }
@@ -68,7 +59,7 @@ TEST(GcsStorage, ReadsAnObjectOfOneGeneration) {
   GoogleServer server;
   const std::string key = "dir/a b?%+&\xc3\xbc.bin";
   const std::string generation = server.put("bucket", key, content_of(500'000));
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   const Fetched fetched = fetch(storage, "gs://bucket/" + key);
   ASSERT_FALSE(fetched.error) << fetched.error->to_string();
   EXPECT_TRUE(fetched.bytes == content_of(500'000));
@@ -134,17 +125,17 @@ TEST(GcsStorage, SaysWhatIsWrong) {
   server.put("bucket", "a", "1");
   const std::string asked =
       fmt::format("; asked of {}, credentials: metadata server {}", server.endpoint(), server.host());
-  EXPECT_EQ(error_of(options_of(server), "gs://bucket/b"),
+  EXPECT_EQ(error_of(google_options(server), "gs://bucket/b"),
             "cannot read it: status 404: No such object: bucket/b" + asked);
-  EXPECT_EQ(error_of(options_of(server), "gs://another/b"),
+  EXPECT_EQ(error_of(google_options(server), "gs://another/b"),
             "cannot read it: status 404 (notFound): The specified bucket does not exist." + asked);
   EXPECT_EQ(error_of(anonymous_of(server), "gs://bucket/a"),
             "cannot read it: status 401 (required): Anonymous caller does not have storage.objects.get access to the "
             "object. (after 2 attempts); asked of " +
                 server.endpoint() + ", anonymous: as the options say");
-  EXPECT_EQ(error_of(options_of(server), "gs://bucket"), "'gs://bucket' names no object");
-  EXPECT_THAT(error_of(options_of(server), "gs://Bucket/a"), HasSubstr("no bucket has the name 'Bucket'"));
-  RemoteOptions wrong = options_of(server);
+  EXPECT_EQ(error_of(google_options(server), "gs://bucket"), "'gs://bucket' names no object");
+  EXPECT_THAT(error_of(google_options(server), "gs://Bucket/a"), HasSubstr("no bucket has the name 'Bucket'"));
+  RemoteOptions wrong = google_options(server);
   wrong.gcs.endpoint = "ftp://example.org";
   EXPECT_EQ(error_of(wrong, "gs://bucket/a"),
             "the endpoint of Google Cloud Storage is no URL of http or https: 'ftp://example.org'");
@@ -163,10 +154,10 @@ TEST(GcsStorage, AsksForAnotherTokenWhereOneIsRefused) {
     }});
     server.put("bucket", "a", content_of(500'000));
     if (for_ever) {
-      EXPECT_THAT(error_of(options_of(server), "gs://bucket/a"),
+      EXPECT_THAT(error_of(google_options(server), "gs://bucket/a"),
                   AllOf(HasSubstr("status 401: no such token: Bearer ..."), HasSubstr("credentials: metadata server")));
     } else {
-      RemoteStorage storage(options_of(server));
+      RemoteStorage storage(google_options(server));
       const Fetched fetched = fetch(storage, "gs://bucket/a");
       ASSERT_FALSE(fetched.error) << fetched.error->to_string();
       EXPECT_TRUE(fetched.bytes == content_of(500'000));
@@ -196,7 +187,7 @@ TEST(GcsStorage, GetsOverWhatAServerDoesWrong) {
 TEST(GcsStorage, LooksForNoTokenForAnEndpointOfOthers) {
   GoogleServer server({.is_public = true});
   server.put("bucket", "a", "1");
-  RemoteOptions options = options_of(server);
+  RemoteOptions options = google_options(server);
   options.gcs.credentials.is_emulator.reset();
   EXPECT_EQ(error_of(options, "gs://bucket/a"), "no error");
   for (const GoogleRequest& request : server.requests()) EXPECT_FALSE(request.headers.contains("authorization"));
@@ -205,7 +196,7 @@ TEST(GcsStorage, LooksForNoTokenForAnEndpointOfOthers) {
 TEST(GcsStorage, SaysWhoPays) {
   GoogleServer server;
   server.put("bucket", "a", "1");
-  RemoteOptions options = options_of(server);
+  RemoteOptions options = google_options(server);
   options.environment = [host = server.host()](std::string_view name) -> std::optional<std::string> {
     if (name == "GCE_METADATA_HOST") return host;
     return name == "GOOGLE_CLOUD_QUOTA_PROJECT" ? std::optional<std::string>("quota") : std::nullopt;
@@ -221,7 +212,7 @@ TEST(GcsStorage, SaysWhoPays) {
 TEST(GcsStorage, GoesToTheEmulatorOfTheEnvironment) {
   GoogleServer server({.is_public = true});
   server.put("bucket", "a", "abc");
-  RemoteOptions options = options_of(server);
+  RemoteOptions options = google_options(server);
   options.gcs.endpoint = "";
   options.environment = [host = server.host()](std::string_view name) {
     return name == "STORAGE_EMULATOR_HOST" ? std::optional(host) : std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "tests/formats/storage/remote/fetch.h"
+#include "tests/formats/storage/remote/google_client.h"
 #include "tests/formats/storage/remote/google_server.h"
 #include "tests/formats/storage/remote/idle_http_clock.h"
 #include "tests/formats/storage/remote/upload_client.h"
@@ -22,6 +23,7 @@ namespace millrace::gcs_upload_faults_test {
 namespace {
 
 using test::content_of;
+using test::google_options;
 using test::GoogleFault;
 using test::GoogleRequest;
 using test::GoogleServer;
@@ -38,13 +40,7 @@ const OutputOptions kChunks{.part_bytes = kChunk};
 
 // Stalls and waits cost no time.
 RemoteOptions options_of(const GoogleServer& server) {
-  RemoteOptions options;
-  options.gcs.endpoint = server.endpoint();
-  options.gcs.credentials.is_emulator = false;
-  options.listed = std::make_shared<ListedObjects>();
-  options.environment = [host = server.host()](std::string_view name) {
-    return name == "GCE_METADATA_HOST" ? std::optional(host) : std::nullopt;
-  };
+  RemoteOptions options = google_options(server, {});
   options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = std::make_shared<test::IdleHttpClock>()});
   return options;
 }

@@ -9,6 +9,7 @@
 
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "tests/formats/storage/remote/fetch.h"
+#include "tests/formats/storage/remote/google_client.h"
 #include "tests/formats/storage/remote/google_server.h"
 #include "tests/formats/storage/remote/upload_client.h"
 
@@ -18,6 +19,7 @@ namespace {
 using test::content_of;
 using test::error_of_step;
 using test::fetch;
+using test::google_options;
 using test::GoogleFault;
 using test::GoogleRequest;
 using test::GoogleServer;
@@ -32,17 +34,6 @@ using testing::StartsWith;
 constexpr size_t kChunk = 256 << 10;
 const OutputOptions kChunks{.part_bytes = kChunk};
 
-RemoteOptions options_of(const GoogleServer& server) {
-  RemoteOptions options = test::hasty();
-  options.gcs.endpoint = server.endpoint();
-  options.gcs.credentials.is_emulator = false;
-  options.listed = std::make_shared<ListedObjects>();
-  options.environment = [host = server.host()](std::string_view name) {
-    return name == "GCE_METADATA_HOST" ? std::optional(host) : std::nullopt;
-  };
-  return options;
-}
-
 std::vector<GoogleRequest> uploads(const GoogleServer& server) {
   std::vector<GoogleRequest> found;
   for (GoogleRequest& request : server.requests()) {
@@ -54,7 +45,7 @@ std::vector<GoogleRequest> uploads(const GoogleServer& server) {
 TEST(GcsUpload, WritesObjectsOfAllSizes) {
   GoogleServer server;
   server.put("bucket", "other", "");
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   const std::string key = "dir/a b?%+&\xc3\xbc.bin";
   for (const size_t size : {size_t{0}, size_t{1}, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 5 * kChunk + 7}) {
     const size_t before = uploads(server).size();
@@ -73,7 +64,7 @@ TEST(GcsUpload, WritesObjectsOfAllSizes) {
 TEST(GcsUpload, LeavesTheObjectBeforeUntilItIsCommitted) {
   GoogleServer server;
   server.put("bucket", "a", "before");
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   const auto file = storage.create("gs://bucket/a", kChunks);
   write_in_pieces(*file, content_of(4 * kChunk));
   EXPECT_EQ(server.content("bucket", "a"), "before");
@@ -85,7 +76,7 @@ TEST(GcsUpload, LeavesNothingWithoutACommit) {
   for (const size_t size : {size_t{0}, kChunk, 4 * kChunk}) {
     GoogleServer server;
     server.put("bucket", "other", "");
-    RemoteStorage storage(options_of(server));
+    RemoteStorage storage(google_options(server));
     {
       const auto file = storage.create("gs://bucket/a", kChunks);
       write_in_pieces(*file, content_of(size));
@@ -102,7 +93,7 @@ TEST(GcsUpload, WritesOnlyWhereThereIsNoObjectYet) {
   for (const size_t size : {kChunk, 3 * kChunk}) {
     GoogleServer server;
     server.put("bucket", "other", "");
-    RemoteStorage storage(options_of(server));
+    RemoteStorage storage(google_options(server));
     OutputOptions options = kChunks;
     options.if_absent = true;
     EXPECT_FALSE(write_object(storage, "gs://bucket/a", content_of(size), options));
@@ -120,7 +111,7 @@ TEST(GcsUpload, WritesOnlyWhereThereIsNoObjectYet) {
 TEST(GcsUpload, WritesOnlyWhereThereIsNoObjectAtTheEnd) {
   GoogleServer server;
   server.put("bucket", "other", "");
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   const auto file = storage.create("gs://bucket/a", {.if_absent = true, .part_bytes = kChunk});
   write_in_pieces(*file, content_of(3 * kChunk));
   server.put("bucket", "a", "faster");
@@ -138,7 +129,7 @@ TEST(GcsUpload, WhatCameThereOtherwiseIsRemoved) {
       return GoogleFault{.kind = is_upload ? GoogleFault::Kind::kSpoil : GoogleFault::Kind::kNone};
     }});
     server.put("bucket", "other", "");
-    RemoteStorage storage(options_of(server));
+    RemoteStorage storage(google_options(server));
     const auto error = write_object(storage, "gs://bucket/a", content_of(size), kChunks);
     ASSERT_TRUE(error);
     EXPECT_THAT(error->message, AllOf(HasSubstr("the CRC32C of what came there is "), HasSubstr("; it was removed")));
@@ -154,7 +145,7 @@ TEST(GcsUpload, WhatIsDamagedOnItsWayLeavesTheObjectBefore) {
       return GoogleFault{.kind = is_upload ? GoogleFault::Kind::kSpoilOnWay : GoogleFault::Kind::kNone};
     }});
     server.put("bucket", "a", "before");
-    RemoteStorage storage(options_of(server));
+    RemoteStorage storage(google_options(server));
     const auto error = write_object(storage, "gs://bucket/a", content_of(size), kChunks);
     ASSERT_TRUE(error);
     EXPECT_THAT(error->message, HasSubstr("status 400 (invalid): Provided CRC32C does not match"));
@@ -165,7 +156,7 @@ TEST(GcsUpload, WhatIsDamagedOnItsWayLeavesTheObjectBefore) {
 
 TEST(GcsUpload, SaysWhatIsRefusedAndToWhom) {
   GoogleServer server;
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   for (const size_t size : {kChunk, 3 * kChunk}) {
     const auto error = write_object(storage, "gs://nowhere/a", content_of(size), kChunks);
     ASSERT_TRUE(error);
@@ -183,7 +174,7 @@ TEST(GcsUpload, SaysWhatIsRefusedAndToWhom) {
 TEST(GcsUpload, IsReadAfterwardsAndNotWhatWasListed) {
   GoogleServer server;
   server.put("bucket", "a", content_of(150'000));
-  RemoteStorage storage(options_of(server));
+  RemoteStorage storage(google_options(server));
   ASSERT_THAT(storage.glob("gs://bucket/*"), ElementsAre("gs://bucket/a"));
   ASSERT_FALSE(write_object(storage, "gs://bucket/a", content_of(2 * kChunk), kChunks));
   EXPECT_EQ(storage.listed_size("gs://bucket/a"), std::nullopt);

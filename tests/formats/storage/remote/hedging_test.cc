@@ -17,7 +17,6 @@
 #include "tests/formats/storage/remote/fetch.h"
 #include "tests/formats/storage/remote/manual_http_clock.h"
 #include "tests/formats/storage/remote/object_server.h"
-#include "tests/support/shard_driver.h"
 
 namespace millrace::hedging_test {
 namespace {
@@ -27,30 +26,11 @@ using std::chrono::seconds;
 using test::content_of;
 using test::ManualHttpClock;
 using test::ObjectServer;
+using test::ReadAndOpenSink;
 using test::ServedFault;
 using test::ServedRequest;
-using test::WakeFlag;
 using testing::HasSubstr;
 using Kind = ServedFault::Kind;
-
-struct Sink final : OpenSink, ReadSink {
-  void open_done(OpenResult result) noexcept override {
-    opened = std::move(result);
-    tell();
-  }
-  void read_done(ReadResult result) noexcept override {
-    read = std::move(result);
-    tell();
-  }
-  void tell() {
-    ++told;
-    flag.wake();
-  }
-  OpenResult opened;
-  ReadResult read;
-  std::atomic<int> told = 0;
-  WakeFlag flag;
-};
 
 // One object, of which requests go wrong as `faults` say by their number. Opening it is the first request, and each
 // read of more than its first 64 KiB one more.
@@ -64,15 +44,15 @@ class Hedging : public testing::Test {
   void SetUp() override { server_.put("a", content_of(kSize)); }
 
   std::shared_ptr<File> open(std::chrono::nanoseconds by = kUntilHedged) {
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<ReadAndOpenSink>();
     storage().open(server_.url("a"), sink);
     turn_until([&] { return sink->told == 1; }, by);
-    if (sink->opened.file == nullptr) error_ = sink->opened.error.error.message;
-    return sink->opened.file;
+    if (sink->open.file == nullptr) error_ = sink->open.error.error.message;
+    return sink->open.file;
   }
   // Whether the bytes are those of the object.
   bool read(File& file, std::chrono::nanoseconds by = kUntilHedged) {
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<ReadAndOpenSink>();
     std::vector<std::byte> room(kSize - kFrom);
     file.read(kFrom, room, sink);
     turn_until([&] { return sink->told == 1; }, by);
@@ -231,7 +211,7 @@ TEST_F(Hedging, SeesAChangeBetweenBoth) {
 TEST_F(Hedging, IsCancelledWithBothInFlight) {
   set_faults({{1, Kind::kStallInBody}, {2, Kind::kStallInBody}});
   const auto file = open();
-  const auto sink = std::make_shared<Sink>();
+  const auto sink = std::make_shared<ReadAndOpenSink>();
   auto room = std::make_unique<std::vector<std::byte>>(kSize - kFrom);
   file->read(kFrom, *room, sink);
   turn_until([&] { return server_.requests().size() == 3; }, kUntilHedged);
@@ -269,13 +249,13 @@ TEST_F(Hedging, IsDoneForAFewOfManyThatStandStill) {
   set_faults(all);
   std::vector<std::shared_ptr<File>> files;
   std::vector<std::vector<std::byte>> rooms(10, std::vector<std::byte>(1000));
-  const auto sink = std::make_shared<Sink>();
+  const auto sink = std::make_shared<ReadAndOpenSink>();
   files.push_back(open());
-  const auto more = std::make_shared<Sink>();
+  const auto more = std::make_shared<ReadAndOpenSink>();
   for (size_t i = 1; i < rooms.size(); ++i) {  // of the same object: nothing is asked
     storage().open(server_.url("a"), more);
     ASSERT_TRUE(more->flag.wait());
-    files.push_back(more->opened.file);
+    files.push_back(more->open.file);
   }
   for (size_t i = 0; i < rooms.size(); ++i) files[i]->read(kFrom + 1000 * i, rooms[i], sink);
   turn_until([&] { return server_.requests().size() == 15; }, kUntilHedged);

@@ -397,26 +397,13 @@ TEST(RemoteStorage, TellsWhoReadsWhenItIsCancelled) {
   }});
   server.put("a", content_of(100'000));
   RemoteStorage storage(hasty());
-  struct Sink final : OpenSink, ReadSink {
-    void open_done(OpenResult result) noexcept override {
-      file = std::move(result.file);
-      flag.wake();
-    }
-    void read_done(ReadResult result) noexcept override {
-      read = std::move(result);
-      flag.wake();
-    }
-    std::shared_ptr<File> file;
-    ReadResult read;
-    WakeFlag flag;
-  };
-  const auto sink = std::make_shared<Sink>();
+  const auto sink = std::make_shared<test::ReadAndOpenSink>();
   storage.open(server.url("a"), sink);
   ASSERT_TRUE(sink->flag.wait());
   std::vector<std::byte> room(1000);
-  sink->file->read(70'000, room, sink);
+  sink->open.file->read(70'000, room, sink);
   while (server.requests().size() < 2) std::this_thread::yield();
-  sink->file->cancel();
+  sink->open.file->cancel();
   ASSERT_TRUE(sink->flag.wait());
   EXPECT_FALSE(sink->read.ok);
   EXPECT_THAT(sink->read.error.error.message, HasSubstr("cancelled"));

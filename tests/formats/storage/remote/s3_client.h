@@ -4,8 +4,8 @@
 #include <string>
 
 #include "millrace/formats/storage/remote/remote_storage.h"
+#include "tests/formats/storage/remote/fetch.h"
 #include "tests/formats/storage/remote/object_server.h"
-#include "tests/support/shard_driver.h"
 
 namespace millrace::test {
 
@@ -25,20 +25,5 @@ namespace millrace::test {
 [[nodiscard]] std::string error_of(const RemoteOptions& options, const std::string& url);
 /// The same of a listing.
 [[nodiscard]] std::string error_of_glob(const RemoteOptions& options, const std::string& pattern);
-
-/// Is told of one opening and one read.
-struct ReadAndOpenSink final : OpenSink, ReadSink {
-  void open_done(OpenResult result) noexcept override {
-    open = std::move(result);
-    flag.wake();
-  }
-  void read_done(ReadResult result) noexcept override {
-    read = std::move(result);
-    flag.wake();
-  }
-  OpenResult open;
-  ReadResult read;
-  WakeFlag flag;
-};
 
 }  // namespace millrace::test

@@ -13,6 +13,7 @@ packages=(
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C
   libcurl4-openssl-dev libssl-dev libpugixml-dev # shards in object stores and at URLs: HTTP, signatures, listings
   libzstd-dev                               # zstd shards: read about twice as fast as gzip, from any frame on
+  libjpeg-dev libpng-dev                    # pictures
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer
   libre2-dev                                # patterns of parameters' names

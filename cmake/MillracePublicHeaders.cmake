@@ -15,7 +15,7 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
 list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/error.h formats/records/shards.h formats/records/damage_policy.h formats/tfrecord/reader.h
     formats/tfrecord/writer.h formats/tfrecord/index/index.h formats/tfrecord/index/index_builder.h
-    formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
+    formats/example/parser.h formats/example/writer.h formats/image/decoder.h formats/safetensors/reader.h formats/safetensors/writer.h
     formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
     formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h
     formats/storage/remote/disk_cache.h formats/storage/remote/disk_cache_options.h

@@ -4,6 +4,7 @@
 #include "tests/fuzz/elements_fuzz.h"
 #include "tests/fuzz/example_parser_fuzz.h"
 #include "tests/fuzz/frame_table_fuzz.h"
+#include "tests/fuzz/image_fuzz.h"
 #include "tests/fuzz/inflate_fuzz.h"
 #include "tests/fuzz/pipeline_state_fuzz.h"
 #include "tests/fuzz/record_reader_fuzz.h"
@@ -35,7 +36,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Target{"fixed_length_splitter", fuzz_fixed_length_splitter, 2}, Target{"csv", fuzz_csv, 3},
                       Target{"elements_block", fuzz_decode_block, 4}, Target{"elements_index", fuzz_elements_index, 2},
                       Target{"definition_text", fuzz_definition_text, 3},
-                      Target{"definition_json", fuzz_definition_json, 3}, Target{"safetensors", fuzz_safetensors, 4}),
+                      Target{"definition_json", fuzz_definition_json, 3}, Target{"safetensors", fuzz_safetensors, 4},
+                      Target{"image", fuzz_image, 12}),
     [](const auto& target) { return target.param.name; });
 
 #ifdef MILLRACE_FUZZ_REMOTE

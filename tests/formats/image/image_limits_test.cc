@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include "tests/formats/image/decoded.h"
+#include "tests/support/packed.h"
+
+namespace millrace::image_limits_test {
+namespace {
+
+using test::decode_refusal;
+using test::decoded;
+using test::drawn_picture;
+using test::Picture;
+using test::written_jpeg;
+using test::written_png;
+
+constexpr uint8_t kStartOfScan = 0xda;
+constexpr uint8_t kEndOfImage = 0xd9;
+
+// The last scan of a progressive picture again and again.
+std::string with_scans(const std::string& progressive, int num_more) {
+  const size_t end = progressive.size() - 2;
+  size_t begin = 0;
+  for (size_t nth = 0; test::place_of_marker(progressive, kStartOfScan, nth) != std::string::npos; ++nth) {
+    begin = test::place_of_marker(progressive, kStartOfScan, nth);
+  }
+  std::string bytes = progressive.substr(0, end);
+  for (int i = 0; i < num_more; ++i) bytes += progressive.substr(begin, end - begin);
+  return bytes + '\xff' + static_cast<char>(kEndOfImage);
+}
+
+TEST(ImageLimits, RefusePicturesOfTooManyPixels) {
+  EXPECT_EQ(decode_refusal(test::with_png_size(written_png(drawn_picture(9, 9, 1)), 30000, 30000)),
+            "out_of_range: 30000 × 30000 pixels are more than the limit of 268435456");
+  std::string jpeg = written_jpeg(drawn_picture(16, 16, 3));
+  const size_t frame = test::place_of_marker(jpeg, 0xc0);
+  jpeg.replace(frame + 5, 4, "\xff\x00\xff\x01", 4);
+  EXPECT_EQ(decode_refusal(jpeg), "out_of_range: 65280 × 65281 pixels are more than the limit of 268435456");
+}
+
+TEST(ImageLimits, AreWhatIsStillRead) {
+  const std::string jpeg = written_jpeg(drawn_picture(16, 20, 3));
+  EXPECT_EQ(decode_refusal(jpeg, {.limits = {.most_pixels = 320}}), "none");
+  EXPECT_EQ(decode_refusal(jpeg, {.limits = {.most_pixels = 319}}),
+            "out_of_range: 16 × 20 pixels are more than the limit of 319");
+  const std::string png = written_png(drawn_picture(16, 20, 3));
+  EXPECT_EQ(decode_refusal(png, {.limits = {.most_pixels = 320}}), "none");
+  EXPECT_EQ(decode_refusal(png, {.limits = {.most_pixels = 319}}),
+            "out_of_range: 16 × 20 pixels are more than the limit of 319");
+  const std::string progressive = written_jpeg(drawn_picture(16, 20, 3), {.progressive = true});
+  EXPECT_EQ(decode_refusal(progressive, {.limits = {.most_scans = 10}}), "none");
+  EXPECT_EQ(decode_refusal(progressive, {.limits = {.most_scans = 9}}),
+            "out_of_range: JPEG has more scans than the limit of 9");
+  EXPECT_EQ(decode_refusal(progressive, {.limits = {.most_scanned_pixels = 3200}}), "none");
+  EXPECT_EQ(decode_refusal(progressive, {.limits = {.most_scanned_pixels = 3199}}),
+            "out_of_range: 10 scans of 16 × 20 pixels are more pixels than the limit of 3199");
+  EXPECT_EQ(decode_refusal(jpeg, {.limits = {.most_scans = 0, .most_scanned_pixels = 0}}), "none");  // it has one
+}
+
+TEST(ImageLimits, RefuseAJpegOfThousandsOfScans) {
+  const std::string bytes = with_scans(written_jpeg(drawn_picture(40, 40, 3), {.progressive = true}), 5000);
+  EXPECT_EQ(decode_refusal(bytes), "out_of_range: JPEG has more scans than the limit of 500");
+}
+
+// Also scans in an EXIF thumbnail are none of the picture's.
+TEST(ImageLimits, CountScansOfThePictureOnly) {
+  const std::string progressive = written_jpeg(drawn_picture(40, 40, 3), {.progressive = true});
+  const std::string bytes = test::with_segment(progressive, 0xe1, progressive);
+  EXPECT_EQ(decode_refusal(bytes, {.limits = {.most_scans = 10}}), "none");
+}
+
+TEST(ImageLimits, LetLongTextsInAPngPass) {
+  const Picture picture = drawn_picture(16, 20, 3);
+  const std::string text = test::packed(std::string(10'000'000, '\0'), Compression::kZlib);
+  for (const std::string& chunk : {test::png_chunk("zTXt", std::string("a\0\0", 3) + text),
+                                   test::png_chunk("tEXt", std::string("a\0", 2) + std::string(3'000'000, 'x')),
+                                   test::png_chunk("prVt", std::string(3'000'000, 'x'))}) {
+    EXPECT_EQ(decoded(written_png(picture, {.chunks = chunk})).pixels, picture.pixels);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::image_limits_test

@@ -93,13 +93,7 @@ std::string print_values(const Column& column, size_t max_values) {
 }
 
 std::string print_column(const Column& column, size_t max_values) {
-  switch (column.dtype()) {
-    case DType::kInt32: return print_values<int32_t>(column, max_values);
-    case DType::kInt64: return print_values<int64_t>(column, max_values);
-    case DType::kFloat32: return print_values<float>(column, max_values);
-    case DType::kBytes: return print_values<std::string_view>(column, max_values);
-  }
-  return "";
+  return visit_dtype(column.dtype(), [&]<typename T>() { return print_values<T>(column, max_values); });
 }
 
 }  // namespace

@@ -44,6 +44,33 @@ int64_t rows_to_shuffle(const BenchOptions& options, int64_t row_bytes) {
   return std::clamp<int64_t>(kMostBytes / std::max<int64_t>(row_bytes, 1), 1, options.shuffle);
 }
 
+// The names that TensorFlow's data sets of pictures have.
+constexpr std::string_view kEncodedImage = "image/encoded";
+constexpr std::string_view kImageLabel = "image/class/label";
+
+// The picture of each record, and its class where there is one; nothing where there are no pictures.
+std::vector<FeatureDescription> picture_features(const std::vector<FeatureDescription>& proposal) {
+  std::vector<FeatureDescription> features;
+  for (const FeatureDescription& feature : proposal) {
+    const bool is_picture = feature.name == kEncodedImage && feature.stored == DType::kBytes;
+    const bool is_class = feature.name == kImageLabel && feature.stored == DType::kInt64;
+    const bool is_one = feature.kind == FeatureDescription::kFixedLen && num_values(feature.shape) == 1;
+    if ((is_picture || is_class) && is_one) features.push_back(fixed_len(feature.key, {}, feature.stored));
+  }
+  const bool has_pictures = std::ranges::any_of(features, [](const auto& f) { return f.name == kEncodedImage; });
+  return has_pictures ? features : std::vector<FeatureDescription>();
+}
+
+// As a network is trained on pictures: random resized crops of 224, every second one flipped, mean and deviation of
+// ImageNet.
+Dataset augmented_pictures(const Dataset& rows, const BenchOptions& options) {
+  const std::string image(kEncodedImage);
+  return rows.decode_image(image, {.crop = ImageCrop{.kind = CropKind::kRandomResized}, .seed = options.seed})
+      .resize({.feature = image, .height = 224, .width = 224})
+      .augment_images({.features = {image}, .flip_left_right = true, .seed = options.seed})
+      .normalize({.feature = image, .mean = {123.675, 116.28, 103.53}, .standard_deviation = {58.395, 57.12, 57.375}});
+}
+
 // What the records are like is found out: the features of them, or the records as they are where there are none.
 MadeWorkload examples_workload(const BenchOptions& options) {
   constexpr int64_t kLookedAt = 256;
@@ -82,15 +109,21 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   });
   const int64_t shuffled = rows_to_shuffle(options, bytes / num_records);
   Dataset rows = records(options, /*shuffle_shards=*/true);
-  if (has_examples) rows = rows.parse_example(proposal);
+  const std::vector<FeatureDescription> pictures = picture_features(proposal);
+  if (has_examples) rows = rows.parse_example(pictures.empty() ? proposal : pictures);
   rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
-  rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
-               : rows.padded_batch(options.batch, {.drop_remainder = true});
+  if (!pictures.empty()) rows = augmented_pictures(rows, options);
+  rows = fixed || !pictures.empty() ? rows.batch(options.batch, {.drop_remainder = true})
+                                    : rows.padded_batch(options.batch, {.drop_remainder = true});
   const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
   const std::vector<std::string> left_out = survey.left_out();
   const size_t others = left_out.size() - std::min<size_t>(left_out.size(), 1);
   std::string remark;
-  if (has_examples) {
+  if (!pictures.empty()) {
+    remark = fmt::format(
+        "{} records looked at; {} and decoded: random resized crops of 224, flipped, normalized and batched:\n{}",
+        num_records, by, survey.to_string());
+  } else if (has_examples) {
     const std::string parsed = left_out.empty() ? "all features are parsed"
                                                 : fmt::format("their features are parsed, but for {} that {} left out",
                                                               left_out.size(), others == 0 ? "is" : "are");

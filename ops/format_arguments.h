@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-constexpr auto names_of(const DType*) { return enum_names("DType", "INT32", "INT64", "FLOAT32", "BYTES"); }
+constexpr auto names_of(const DType*) { return enum_names("DType", "INT32", "INT64", "FLOAT32", "BYTES", "UINT8"); }
 constexpr auto names_of(const DamagePolicy::Action*) { return enum_names("DamageAction", "FAIL", "SKIP"); }
 constexpr auto names_of(const Partition::Kind*) {
   return enum_names("PartitionKind", "ROW_SPLITS", "ROW_LENGTHS", "ROW_STARTS", "ROW_LIMITS", "VALUE_ROWIDS",

@@ -56,6 +56,9 @@ struct OperatorTraits {
   DeferParse defer_parse = DeferParse::kNever;
   Parses parses = Parses::kNothing;
   bool parses_batches = false;  ///< of such bytes, not rows
+  /// What an element of it takes by guess, where its schema does not tell: pictures take many times their bytes in a
+  /// file. Blocks are cut before it by that.
+  int64_t guessed_bytes = 0;
 
   /// It gives its input as it is, and only cuts the plan: the ring before it has that many slots more.
   std::optional<size_t> prefetched = {};

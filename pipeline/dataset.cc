@@ -117,6 +117,10 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step, std::string fe
 Dataset Dataset::tfrecord(const Shards& shards, const TfrecordOptions& options) {
   return made<TfrecordOperator>({}, TfrecordArguments{shards, options});
 }
+Dataset Dataset::files(const Shards& files, const FilesOptions& options) {
+  return made<FilesOperator>({}, FilesArguments{files, options});
+}
+
 Dataset Dataset::text_lines(const Shards& shards, const FileReadOptions& options) {
   return made<TextLinesOperator>({}, TextLinesArguments{shards, options});
 }
@@ -230,6 +234,9 @@ Dataset Dataset::parse_csv(std::vector<CsvColumn> columns, const CsvFormat& form
   const Dataset parsed = then<ParseCsvOperator>(ParseCsvArguments{std::move(columns), format, damage.action});
   return damage.has_budget() ? parsed.damage_budget(damage) : parsed;
 }
+Dataset Dataset::decode_image(const std::string& feature, const DecodeImageOptions& options) const {
+  return then<DecodeImageOperator>(DecodeImageArguments{feature, options});
+}
 Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {
   return then<DecodeRawOperator>(DecodeRawArguments{feature, type, options});
 }
@@ -316,6 +323,12 @@ Dataset Dataset::corrupt_spans(const CorruptSpansOptions& options) const {
 }
 Dataset Dataset::augment_images(const AugmentImagesOptions& options) const {
   return then<AugmentImagesOperator>(AugmentImagesArguments{options});
+}
+Dataset Dataset::resize(const ResizeOptions& options) const { return then<ResizeOperator>(ResizeArguments{options}); }
+Dataset Dataset::crop(const CropOptions& options) const { return then<CropOperator>(CropArguments{options}); }
+Dataset Dataset::pad(const PadOptions& options) const { return then<PadOperator>(PadArguments{options}); }
+Dataset Dataset::normalize(const NormalizeOptions& options) const {
+  return then<NormalizeOperator>(NormalizeArguments{options});
 }
 Dataset Dataset::mixup(const MixupOptions& options) const { return then<MixupOperator>(MixupArguments{options}); }
 Dataset Dataset::cutmix(const CutmixOptions& options) const { return then<CutmixOperator>(CutmixArguments{options}); }

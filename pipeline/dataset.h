@@ -24,8 +24,13 @@
 #include "millrace/ops/flow/scan.h"
 #include "millrace/ops/flow/shuffle.h"
 #include "millrace/ops/images/augment_images.h"
+#include "millrace/ops/images/crop.h"
 #include "millrace/ops/images/cutmix.h"
+#include "millrace/ops/images/decode_image.h"
 #include "millrace/ops/images/mixup.h"
+#include "millrace/ops/images/normalize.h"
+#include "millrace/ops/images/pad.h"
+#include "millrace/ops/images/resize.h"
 #include "millrace/ops/keep/cache.h"
 #include "millrace/ops/operator.h"
 #include "millrace/ops/parse/decode_raw.h"
@@ -33,6 +38,7 @@
 #include "millrace/ops/parse/parse_example.h"
 #include "millrace/ops/parse/parse_tensor.h"
 #include "millrace/ops/sources/csv_records.h"
+#include "millrace/ops/sources/files.h"
 #include "millrace/ops/sources/fixed_length_records.h"
 #include "millrace/ops/sources/from_generator.h"
 #include "millrace/ops/sources/global_shuffle.h"
@@ -83,6 +89,8 @@ class Dataset {
   /// The same records in a uniformly random order, of shards that `dataset_index` has indexed; see
   /// GlobalShuffleOperator.
   static Dataset global_shuffle(const Shards& shards, const GlobalShuffleOptions& options = {});
+  /// Whole files, each an element: pictures, a folder a class; see FilesOperator.
+  static Dataset files(const Shards& files, const FilesOptions& options = {});
   /// The lines of text files; see TextLinesOperator.
   static Dataset text_lines(const Shards& shards, const FileReadOptions& options = {});
   /// The records of files in which each has the same length; see FixedLengthRecordsOperator.
@@ -126,6 +134,8 @@ class Dataset {
   /// The fields of CSV records as features; see ParseCsvOperator.
   [[nodiscard]] Dataset parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format = {},
                                   const DamagePolicy& damage = {}) const;
+  /// Pixels of JPEG and PNG in the place of their bytes; see DecodeImageOperator.
+  [[nodiscard]] Dataset decode_image(const std::string& feature, const DecodeImageOptions& options = {}) const;
   /// The bytes of a feature as numbers; see DecodeRawOperator.
   [[nodiscard]] Dataset decode_raw(const std::string& feature, RawType type,
                                    const DecodeRawOptions& options = {}) const;
@@ -217,6 +227,14 @@ class Dataset {
   [[nodiscard]] Dataset corrupt_spans(const CorruptSpansOptions& options) const;
   /// Turns, flips, brightens images at random, pairs of them alike; see AugmentImagesOperator.
   [[nodiscard]] Dataset augment_images(const AugmentImagesOptions& options) const;
+  /// Gives images another size; see ResizeOperator.
+  [[nodiscard]] Dataset resize(const ResizeOptions& options) const;
+  /// Keeps a window of images, in the centre or at random, pairs of them alike; see CropOperator.
+  [[nodiscard]] Dataset crop(const CropOptions& options) const;
+  /// Pads images to a size; see PadOperator.
+  [[nodiscard]] Dataset pad(const PadOptions& options) const;
+  /// Images as float32, less the mean, over the standard deviation of their channels; see NormalizeOperator.
+  [[nodiscard]] Dataset normalize(const NormalizeOptions& options) const;
   /// Mixes the rows of batches with each other; see MixupOperator.
   [[nodiscard]] Dataset mixup(const MixupOptions& options) const;
   /// Pastes boxes of images of a batch into each other; see CutmixOperator.

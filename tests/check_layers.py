@@ -33,7 +33,7 @@ MAY_INCLUDE_BELOW = {
     'ops': {
         'sources': {'combine', 'flow', 'row_memory', 'features'}, 'combine': {'features'}, 'parse': set(),
         'flow': {'features', 'row_memory'}, 'row_memory': set(), 'batch': {'row_memory', 'parse', 'features'},
-        'features': set(), 'tokens': {'batch', 'row_memory'}, 'images': set(), 'keep': {'row_memory', 'parse'},
+        'features': set(), 'tokens': {'batch', 'row_memory'}, 'images': {'parse'}, 'keep': {'row_memory', 'parse'},
     },
     'pipeline': {'plan': set(), 'run': {'plan'}, 'watch': {'run', 'plan'}, 'definition': {'plan'}},
     'trainer': {

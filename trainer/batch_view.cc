@@ -1,24 +1,20 @@
 #include "millrace/trainer/batch_view.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "millrace/formats/columnar/schema.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {
 
-template <typename T>
-constexpr std::string_view kTypeName = "int32";
-template <>
-constexpr std::string_view kTypeName<int64_t> = "int64";
-template <>
-constexpr std::string_view kTypeName<float> = "float32";
-
 std::string_view type_name(const FeatureView::Values& values) {
-  return std::visit([]<typename T>(std::span<const T>) { return kTypeName<T>; }, values);
+  return std::visit([]<typename T>(std::span<const T>) { return to_string(DTypeOf<std::remove_const_t<T>>::value); },
+                    values);
 }
 
 }  // namespace
@@ -37,12 +33,13 @@ template <typename T>
 std::span<const T> FeatureView::values() const {
   if (const auto* values = std::get_if<std::span<const T>>(&values_)) return *values;
   throw ErrorException(ErrorCode::kWrongShape, fmt::format("feature '{}' is {}; the model reads it as {}", name_,
-                                                           type_name(values_), kTypeName<T>));
+                                                           type_name(values_), to_string(DTypeOf<T>::value)));
 }
 
 template std::span<const int32_t> FeatureView::values<int32_t>() const;
 template std::span<const int64_t> FeatureView::values<int64_t>() const;
 template std::span<const float> FeatureView::values<float>() const;
+template std::span<const uint8_t> FeatureView::values<uint8_t>() const;
 
 FeatureView FeatureView::rows(int64_t begin, int64_t rows) const {
   if (begin < 0 || rows < 0 || rows > shape_[0] || begin > shape_[0] - rows) {

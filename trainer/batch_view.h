@@ -12,7 +12,8 @@ namespace millrace {
 /// The values of one dense feature in a run of rows: `[rows, ...]`, row major. It owns nothing.
 class FeatureView {
  public:
-  using Values = std::variant<std::span<const int32_t>, std::span<const int64_t>, std::span<const float>>;
+  using Values = std::variant<std::span<const int32_t>, std::span<const int64_t>, std::span<const float>,
+                              std::span<const uint8_t>>;
 
   /// `shape` starts with the number of rows. Throws `kWrongShape` when it does not multiply to the number of values.
   FeatureView(std::string name, Values values, std::vector<int64_t> shape);
@@ -23,7 +24,8 @@ class FeatureView {
   /// Elements in one row: 1 for a feature of shape `[rows]`.
   int64_t row_size() const { return row_size_; }
 
-  /// The values; T is int32_t, int64_t or float. Throws `kWrongShape` naming the feature when it has another type.
+  /// The values; T is int32_t, int64_t, float or uint8_t. Throws `kWrongShape` naming the feature when it has another
+  /// type.
   template <typename T>
   std::span<const T> values() const;
   /// The same, of whichever type they are.

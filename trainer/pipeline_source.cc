@@ -36,13 +36,12 @@ GlobalBatch global_batch(Batch batch) {
   std::vector<FeatureView> features;
   for (const FeatureSpec& feature : owner->schema().features()) {
     const std::string& name = feature.name;
-    if (feature.dtype != DType::kBytes) need_rows(*owner, name);
-    switch (feature.dtype) {
-      case DType::kInt32: features.emplace_back(name, owner->values<int32_t>(name), owner->shape(name)); break;
-      case DType::kInt64: features.emplace_back(name, owner->values<int64_t>(name), owner->shape(name)); break;
-      case DType::kFloat32: features.emplace_back(name, owner->values<float>(name), owner->shape(name)); break;
-      case DType::kBytes: break;
-    }
+    visit_dtype(feature.dtype, [&]<typename T>() {
+      if constexpr (std::is_arithmetic_v<T>) {
+        need_rows(*owner, name);
+        features.emplace_back(name, owner->values<T>(name), owner->shape(name));
+      }
+    });
   }
   if (features.empty()) {
     std::vector<std::string_view> names;

@@ -14,6 +14,7 @@ std::string_view to_string(DType dtype) {
     case DType::kInt64: return "int64";
     case DType::kFloat32: return "float32";
     case DType::kBytes: return "bytes";
+    case DType::kUint8: return "uint8";
   }
   return "unknown";
 }

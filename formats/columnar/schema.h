@@ -6,19 +6,23 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace millrace {
 
-/// The type of one value.
+/// The type of one value. Files name them by these numbers.
 enum class DType : uint8_t {
   kInt32,    ///< int32_t
   kInt64,    ///< int64_t
   kFloat32,  ///< float
   kBytes,    ///< a string of bytes of any length; in memory a std::string_view into a buffer that the column holds
+  kUint8,    ///< uint8_t: pixels
 };
 
-/// `int32`, `int64`, `float32`, `bytes`.
+constexpr DType kLastDType = DType::kUint8;
+
+/// `int32`, `int64`, `float32`, `bytes`, `uint8`.
 std::string_view to_string(DType dtype);
 
 /// Bytes of one value in a values buffer; for `kBytes` those of its std::string_view.
@@ -28,6 +32,7 @@ constexpr size_t size_of(DType dtype) {
     case DType::kInt64: return sizeof(int64_t);
     case DType::kFloat32: return sizeof(float);
     case DType::kBytes: return sizeof(std::string_view);
+    case DType::kUint8: return sizeof(uint8_t);
   }
   return 0;
 }
@@ -50,6 +55,31 @@ template <>
 struct DTypeOf<std::string_view> {
   static constexpr DType value = DType::kBytes;
 };
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUint8;
+};
+
+/// Calls `call` with the type of a value: `call.template operator()<T>()`.
+template <typename Call>
+decltype(auto) visit_dtype(DType dtype, Call&& call) {
+  switch (dtype) {
+    case DType::kInt32: return call.template operator()<int32_t>();
+    case DType::kInt64: return call.template operator()<int64_t>();
+    case DType::kFloat32: return call.template operator()<float>();
+    case DType::kBytes: return call.template operator()<std::string_view>();
+    case DType::kUint8: break;
+  }
+  return call.template operator()<uint8_t>();
+}
+
+constexpr bool is_integer(DType dtype) { return dtype != DType::kFloat32 && dtype != DType::kBytes; }
+
+/// Whether a value of an integer dtype can be this.
+inline bool holds_integer(DType dtype, int64_t value) {
+  return dtype == DType::kInt64 || (dtype == DType::kInt32 && std::in_range<int32_t>(value)) ||
+         (dtype == DType::kUint8 && std::in_range<uint8_t>(value));
+}
 
 /// Sizes of a tensor's dimensions, outermost first; empty for a scalar.
 using Shape = std::vector<int64_t>;

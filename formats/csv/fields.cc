@@ -118,7 +118,7 @@ std::optional<std::variant<int64_t, float>> parse_csv_number(std::string_view te
   text = stripped(text);
   if (dtype == DType::kFloat32) return real(text);
   const std::optional<int64_t> value = integer(text);
-  if (value && dtype == DType::kInt32 && static_cast<int32_t>(*value) != *value) return std::nullopt;
+  if (value && !holds_integer(dtype, *value)) return std::nullopt;
   return value;
 }
 

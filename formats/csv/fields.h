@@ -28,7 +28,7 @@ size_t split_csv(std::string_view record, const CsvFormat& format, size_t most, 
 
 /// The number that a field says, as TensorFlow reads it: white space around it is nothing, integers are decimal, floats
 /// may be hexadecimal, `inf` or `nan`; a float that is too large becomes infinite. Nothing when it is no such number,
-/// or an integer that its type cannot hold. `dtype` is kInt32, kInt64 or kFloat32; integers come as int64.
+/// or an integer that its type cannot hold. `dtype` is no kBytes; integers come as int64.
 [[nodiscard]] std::optional<std::variant<int64_t, float>> parse_csv_number(std::string_view text, DType dtype);
 
 }  // namespace millrace

@@ -42,7 +42,7 @@ SchemaPtr take_schema(ByteReader& in) {
   std::vector<FeatureSpec> features(in.take(in.left()));
   for (FeatureSpec& feature : features) {
     feature.name = in.take_text();
-    feature.dtype = static_cast<DType>(in.take(uint64_t(DType::kBytes)));
+    feature.dtype = static_cast<DType>(in.take(uint64_t(kLastDType)));
     feature.shape.resize(in.take(kMostDimensions));
     for (int64_t& size : feature.shape) {
       size = in.take_signed();

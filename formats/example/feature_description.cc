@@ -137,7 +137,8 @@ void FeatureDescription::check(std::string_view operator_name) const {
   check_key(key);
   for (const Partition& partition : partitions) check_key(partition.key);
   for (const std::string& index_key : index_keys) check_key(index_key);
-  if (stored == DType::kInt32) refuse("records store int64, float32 or bytes; use kInt64 and .as(kInt32)");
+  if (stored == DType::kInt32 || stored == DType::kUint8)
+    refuse("records store int64, float32 or bytes; use kInt64 and .as(kInt32)");
   const bool narrows = stored == DType::kInt64 && dtype == DType::kInt32;
   if (dtype != stored && !narrows) {
     refuse(fmt::format("no cast from {} to {}", millrace::to_string(stored), millrace::to_string(dtype)));

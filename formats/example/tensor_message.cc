@@ -270,7 +270,6 @@ std::string_view TensorMessage::last_string() const {
 
 bool TensorMessage::fits(DType dtype) const {
   const DType holds = traits_of(type_).dtype;
-  const auto is_integer = [](DType one) { return one == DType::kInt32 || one == DType::kInt64; };
   return dtype == holds || (is_integer(dtype) && is_integer(holds));
 }
 
@@ -346,6 +345,7 @@ void TensorMessage::copy_to(DType dtype, std::byte* values) const {
       case DType::kInt32: return copy_integers(reinterpret_cast<int32_t*>(values));
       case DType::kInt64: return copy_integers(reinterpret_cast<int64_t*>(values));
       case DType::kBytes: return copy_strings(reinterpret_cast<std::string_view*>(values));
+      case DType::kUint8: return copy_integers(reinterpret_cast<uint8_t*>(values));
       case DType::kFloat32: break;
     }
     switch (type_) {

@@ -23,8 +23,8 @@ class TensorMessage {
 
   /// TensorFlow's name of the type: `float32`, `float64`, `uint8`, `bfloat16`; of strings `bytes`.
   std::string_view type_name() const;
-  /// Whether `copy_to` gives values of this type: floating-point numbers as float32, integers and bools as int32 and
-  /// as int64, strings as bytes.
+  /// Whether `copy_to` gives values of this type: floating-point numbers as float32, integers and bools as int32,
+  /// int64 and uint8, strings as bytes.
   bool fits(DType dtype) const;
   const Shape& shape() const { return shape_; }
   int64_t num_values() const { return num_values_; }

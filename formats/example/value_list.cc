@@ -183,6 +183,7 @@ ValuesFound read_values(const ValueList& list, DType dtype, int64_t capacity, st
     case DType::kInt64: return run(&read_int_list<int64_t>);
     case DType::kFloat32: return run(&read_float_list);
     case DType::kBytes: return run(&read_bytes_list);
+    case DType::kUint8: break;  // no list has them
   }
   return {};
 }
@@ -221,7 +222,8 @@ int64_t read_packed(std::string_view run, DType dtype, int64_t capacity, std::by
     case DType::kInt32: return read(&read_packed_ints<int32_t>);
     case DType::kInt64: return read(&read_packed_ints<int64_t>);
     case DType::kFloat32: return read(&read_packed_floats);
-    case DType::kBytes: break;
+    case DType::kBytes:
+    case DType::kUint8: break;
   }
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "millrace/formats/image/jpeg_markers.h"
 
+#include <algorithm>
+
 #include "millrace/formats/image/orientation.h"
 
 namespace millrace {
@@ -23,9 +25,10 @@ std::optional<JpegMarkers::Segment> JpegMarkers::next() {
     if (marker == kEndOfImage || bytes_.size() - place_ < 2) break;
     const size_t length = static_cast<size_t>(static_cast<uint8_t>(bytes_[place_])) << 8 |
                           static_cast<uint8_t>(bytes_[place_ + 1]);  // with these two bytes
-    if (length < 2 || length > bytes_.size() - place_) break;
-    const std::string_view content = bytes_.substr(place_ + 2, length - 2);
-    place_ += length;
+    if (length > bytes_.size() - place_) break;
+    const size_t taken = std::max<size_t>(length, 2);  // libjpeg passes over segments that are too short
+    const std::string_view content = bytes_.substr(place_ + 2, taken - 2);
+    place_ += taken;
     return Segment{marker, content};
   }
   place_ = bytes_.size();

@@ -79,12 +79,15 @@ class JpegReader final : public PictureReader {
   static JpegReader& of(j_common_ptr jpeg) { return *static_cast<JpegReader*>(jpeg->client_data); }
   static void on_error(j_common_ptr jpeg);
   static void on_message(j_common_ptr jpeg, int level);
+  static void on_progress(j_common_ptr jpeg);
   static boolean on_end_of_bytes(j_decompress_ptr jpeg);
   static void on_skip(j_decompress_ptr jpeg, long count);
 
   jpeg_decompress_struct jpeg_{};
   jpeg_error_mgr errors_{};
   jpeg_source_mgr source_{};
+  jpeg_progress_mgr progress_{};
+  int64_t most_scans_ = 0;
   LibraryCalls calls_;
   std::string_view bytes_;
   bool has_header_only_ = false;  // nothing behind the header was read
@@ -102,6 +105,7 @@ JpegReader::JpegReader() {
   source_.skip_input_data = on_skip;
   source_.resync_to_restart = jpeg_resync_to_restart;
   source_.term_source = [](j_decompress_ptr) {};
+  progress_.progress_monitor = on_progress;
 }
 
 void JpegReader::on_error(j_common_ptr jpeg) {
@@ -117,6 +121,13 @@ void JpegReader::on_message(j_common_ptr jpeg, int level) {
   std::array<char, JMSG_LENGTH_MAX> message;
   jpeg->err->format_message(jpeg, message.data());
   of(jpeg).calls_.fail_with(ErrorCode::kParse, "damaged JPEG: {}", std::string_view(message.data()));
+}
+
+// Counted by libjpeg itself, which may find scans where `count_jpeg_scans` finds none.
+void JpegReader::on_progress(j_common_ptr jpeg) {
+  auto* const decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
+  if (jpeg_has_multiple_scans(decoder) == FALSE || decoder->input_scan_number <= of(jpeg).most_scans_) return;
+  of(jpeg).calls_.fail_with(ErrorCode::kOutOfRange, "JPEG has more scans than the limit of {}", of(jpeg).most_scans_);
 }
 
 // libjpeg reads ahead, so it may ask for more bytes than it needs. After an end of the picture that is not there it
@@ -151,6 +162,7 @@ void JpegReader::open() {
   calls_.run([this] {
     jpeg_create_decompress(&jpeg_);
     jpeg_.src = &source_;
+    jpeg_.progress = &progress_;
     jpeg_read_header(&jpeg_, TRUE);
   });
   has_header_only_ = true;
@@ -166,6 +178,7 @@ ImageInfo JpegReader::start(std::string_view bytes, const ImageLimits& limits) {
     throw ErrorException(ErrorCode::kParse,
                          fmt::format("JPEG has {} components; 1, 3 or 4 are read", jpeg_.num_components));
   }
+  most_scans_ = std::min(limits.most_scans, limits.most_scanned_pixels / (height * width));
   if (jpeg_has_multiple_scans(&jpeg_)) {
     const int64_t num_scans = count_jpeg_scans(bytes, limits.most_scans);
     if (num_scans > limits.most_scans) {

@@ -88,13 +88,10 @@ bool PadBufferedRows::pad(const Feature& feature, std::span<BufferedRow> rows, B
 
 bool PadBufferedRows::operator()(std::span<BufferedRow> rows, BufferPool& pool, Block::Columns& columns) const {
   for (const Feature& feature : features_) {
-    bool padded = false;
-    switch (feature.dtype) {
-      case DType::kInt32: padded = pad<int32_t>(feature, rows, pool, columns); break;
-      case DType::kInt64: padded = pad<int64_t>(feature, rows, pool, columns); break;
-      case DType::kFloat32: padded = pad<float>(feature, rows, pool, columns); break;
-      case DType::kBytes: break;
-    }
+    const bool padded = visit_dtype(feature.dtype, [&]<typename T>() {
+      if constexpr (std::is_arithmetic_v<T>) return pad<T>(feature, rows, pool, columns);
+      return false;
+    });
     if (!padded) return false;
   }
   return true;

@@ -100,7 +100,8 @@ std::optional<Block> PaddedParse::operator()(const Block& records, size_t rows) 
       case DType::kInt32: column = decode<int32_t>(f, lists, rows, *lengths); break;
       case DType::kInt64: column = decode<int64_t>(f, lists, rows, *lengths); break;
       case DType::kFloat32: column = decode<float>(f, lists, rows, *lengths); break;
-      case DType::kBytes: break;
+      case DType::kBytes:
+      case DType::kUint8: break;
     }
     if (!column) return std::nullopt;
     columns.push_back(*std::move(column));

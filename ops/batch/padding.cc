@@ -39,14 +39,16 @@ void check_length(std::string_view name, const PadLength& length) {
 std::optional<PaddingValue> converted(std::string_view name, const FeatureSpec& feature, const PaddingValue& value) {
   switch (feature.dtype) {
     case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUint8:
       if (const auto* number = std::get_if<int64_t>(&value)) {
-        if (*number < std::numeric_limits<int32_t>::min() || *number > std::numeric_limits<int32_t>::max()) {
-          refuse(name, fmt::format("value {} does not fit feature '{}' of type int32", *number, feature.name));
+        if (!holds_integer(feature.dtype, *number)) {
+          refuse(name, fmt::format("value {} does not fit feature '{}' of type {}", *number, feature.name,
+                                   to_string(feature.dtype)));
         }
         return value;
       }
       return std::nullopt;
-    case DType::kInt64: return std::holds_alternative<int64_t>(value) ? std::optional(value) : std::nullopt;
     case DType::kFloat32:
       if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
       return std::holds_alternative<double>(value) ? std::optional(value) : std::nullopt;
@@ -279,20 +281,15 @@ struct Assembly {
         continue;
       }
       const PaddingValue& value = rules[c].value;
-      switch (feature.dtype) {
-        case DType::kInt32:
-          fill_batch(column, first, rows, target, padding_as<int32_t>(value), batches.mutable_values<int32_t>(b));
-          break;
-        case DType::kInt64:
-          fill_batch(column, first, rows, target, padding_as<int64_t>(value), batches.mutable_values<int64_t>(b));
-          break;
-        case DType::kFloat32:
-          fill_batch(column, first, rows, target, padding_as<float>(value), batches.mutable_values<float>(b));
-          break;
-        case DType::kBytes:
-          fill_batch(column, first, rows, target, padding_bytes, batches.mutable_values<std::string_view>(b));
-          break;
-      }
+      visit_dtype(feature.dtype, [&]<typename T>() {
+        T padding{};
+        if constexpr (std::is_arithmetic_v<T>) {
+          padding = padding_as<T>(value);
+        } else {
+          padding = padding_bytes;
+        }
+        fill_batch(column, first, rows, target, padding, batches.mutable_values<T>(b));
+      });
     }
     return batches;
   }

@@ -1,7 +1,6 @@
 #include "millrace/ops/features/arithmetic.h"
 
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -18,8 +17,8 @@ size_t checked_column(const Schema& schema, std::string_view feature, bool whole
   if (dtype != DType::kFloat32 && !whole) {
     refuse(fmt::format("arithmetic: feature '{}' is {}; k must be an integer", feature, to_string(dtype)));
   }
-  if (dtype == DType::kInt32 && (k < std::numeric_limits<int32_t>::min() || k > std::numeric_limits<int32_t>::max())) {
-    refuse(fmt::format("arithmetic: k = {} does not fit feature '{}' of type int32", k, feature));
+  if (is_integer(dtype) && !holds_integer(dtype, k)) {
+    refuse(fmt::format("arithmetic: k = {} does not fit feature '{}' of type {}", k, feature, to_string(dtype)));
   }
   if (modulo && whole && k == 0) refuse("arithmetic: modulo 0");
   return column;
@@ -38,16 +37,17 @@ T calculate(Arithmetic what, T x, T k) {
       }
     }
   } else {
-    // 64-bit and unsigned: int32 products would be computed in int.
+    // 64-bit and unsigned: products of smaller ones would be computed in int.
     const auto a = static_cast<uint64_t>(x);
     const auto b = static_cast<uint64_t>(k);
     switch (what) {
       case Arithmetic::kAdd: return static_cast<T>(a + b);
       case Arithmetic::kMultiply: return static_cast<T>(a * b);
       case Arithmetic::kModulo: {
-        if (k == -1) return 0;  // the smallest number divided by it would overflow
-        const T remainder = x % k;
-        return remainder != 0 && (remainder < 0) != (k < 0) ? remainder + k : remainder;
+        if constexpr (std::is_unsigned_v<T>) return static_cast<T>(x % k);
+        if (k == T(-1)) return 0;  // the smallest number divided by it would overflow
+        const auto remainder = static_cast<T>(x % k);
+        return remainder != 0 && (remainder < 0) != (k < 0) ? static_cast<T>(remainder + k) : remainder;
       }
     }
   }
@@ -85,12 +85,13 @@ std::string_view ArithmeticOperator::name() const {
 
 Block ArithmeticOperator::apply(Block block, BufferPool& pool) const {
   Column& column = block.mutable_columns()[column_];
-  switch (column.dtype()) {
-    case DType::kInt32: column = calculated(column, what_, static_cast<int32_t>(integer_), pool); break;
-    case DType::kInt64: column = calculated(column, what_, integer_, pool); break;
-    case DType::kFloat32: column = calculated(column, what_, static_cast<float>(number_), pool); break;
-    case DType::kBytes: break;
-  }
+  visit_dtype(column.dtype(), [&]<typename T>() {
+    if constexpr (std::is_integral_v<T>) {
+      column = calculated(column, what_, static_cast<T>(integer_), pool);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      column = calculated(column, what_, static_cast<T>(number_), pool);
+    }
+  });
   return block;
 }
 

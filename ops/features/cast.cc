@@ -22,16 +22,15 @@ SchemaPtr cast_schema(const Schema& input, std::string_view feature, DType to) {
   return std::make_shared<const Schema>(std::move(features));
 }
 
+// Of different types, as what there is to convert.
+template <typename From, typename To>
+constexpr bool kAreNumbers = std::is_arithmetic_v<From>&& std::is_arithmetic_v<To> && !std::is_same_v<From, To>;
+
 template <typename From, typename To>
 void convert(const Column& from, Column& to, const std::string& feature, Block& block) {
   const std::span<const From> values = from.values<From>();
   const std::span<To> converted = to.mutable_values<To>();
-  if constexpr (std::is_same_v<From, To>) {
-    std::copy(values.begin(), values.end(), converted.begin());
-    return;
-  } else if (cast_values(values, converted)) {
-    return;
-  }
+  if (cast_values(values, converted)) return;
   for (size_t element = 0; element < from.num_elements(); ++element) {
     const std::span<const From> all = from.values<From>(element);
     const auto unfit = std::find_if(all.begin(), all.end(), [](From value) { return !fits<To>(value); });
@@ -42,16 +41,6 @@ void convert(const Column& from, Column& to, const std::string& feature, Block& 
     const auto place = static_cast<size_t>(unfit - all.begin());
     block.locate(element, place * static_cast<size_t>(block.rows_per_element) / all.size(), error);
     block.add_error(element, std::make_shared<const Error>(std::move(error)));
-  }
-}
-
-template <typename From>
-void convert_to(const Column& from, Column& to, const std::string& feature, Block& block) {
-  switch (to.dtype()) {
-    case DType::kInt32: return convert<From, int32_t>(from, to, feature, block);
-    case DType::kInt64: return convert<From, int64_t>(from, to, feature, block);
-    case DType::kFloat32: return convert<From, float>(from, to, feature, block);
-    case DType::kBytes: return;
   }
 }
 
@@ -67,12 +56,11 @@ Block CastOperator::apply(Block block, BufferPool& pool) const {
   Block converted = block.with_columns(schema(), std::move(columns));
   if (from.dtype() == feature.dtype) return converted;
   Column to = Column::like(pool, feature.dtype, from);
-  switch (from.dtype()) {
-    case DType::kInt32: convert_to<int32_t>(from, to, feature.name, converted); break;
-    case DType::kInt64: convert_to<int64_t>(from, to, feature.name, converted); break;
-    case DType::kFloat32: convert_to<float>(from, to, feature.name, converted); break;
-    case DType::kBytes: break;
-  }
+  visit_dtype(from.dtype(), [&]<typename From>() {
+    visit_dtype(feature.dtype, [&]<typename To>() {
+      if constexpr (kAreNumbers<From, To>) convert<From, To>(from, to, feature.name, converted);
+    });
+  });
   converted.mutable_columns()[column_] = std::move(to);
   return converted;
 }

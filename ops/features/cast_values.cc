@@ -43,6 +43,7 @@ using Int32s = hn::Vec<Tag>;
 using HalfTag = hn::Half<Tag>;
 using WideTag = hn::RepartitionToWide<Tag>;
 using FloatTag = hn::Rebind<float, Tag>;
+using ByteTag = hn::Rebind<uint8_t, Tag>;
 
 // Values as int32; false where one has no place there.
 HWY_INLINE bool LoadAsInt32(const int32_t* HWY_RESTRICT from, Int32s& values) {
@@ -60,6 +61,11 @@ HWY_INLINE bool LoadAsInt32(const int64_t* HWY_RESTRICT from, Int32s& values) {
   const auto shift = hn::Set(d, int64_t{1} << 31);
   const auto moved = hn::BitCast(d_unsigned, hn::Or(hn::Add(low, shift), hn::Add(high, shift)));
   return hn::AllTrue(d_unsigned, hn::Eq(hn::ShiftRight<32>(moved), hn::Zero(d_unsigned)));
+}
+
+HWY_INLINE bool LoadAsInt32(const uint8_t* HWY_RESTRICT from, Int32s& values) {
+  values = hn::PromoteTo(Tag(), hn::LoadU(ByteTag(), from));
+  return true;
 }
 
 HWY_INLINE bool LoadAsInt32(const float* HWY_RESTRICT from, Int32s& values) {
@@ -82,6 +88,19 @@ HWY_INLINE void StoreInt32(Int32s values, float* HWY_RESTRICT to) {
   hn::StoreU(hn::ConvertTo(FloatTag(), values), FloatTag(), to);
 }
 
+HWY_INLINE void StoreInt32(Int32s values, uint8_t* HWY_RESTRICT to) {
+  hn::StoreU(hn::DemoteTo(ByteTag(), values), ByteTag(), to);
+}
+
+// Whether what fits int32 has a place in the type that it is stored as, too.
+template <typename To>
+HWY_INLINE bool AllFit(Int32s values) {
+  if constexpr (sizeof(To) == 1) {
+    return hn::AllTrue(Tag(), hn::Eq(hn::And(values, hn::Set(Tag(), 0xff)), values));
+  }
+  return true;
+}
+
 // By way of int32: before AVX-512 nothing converts vectors of int64 to float, or back. Whatever has a place there comes
 // out as if cast at once: between integers nothing is rounded, and a float is on either way only cut.
 template <typename From, typename To>
@@ -91,7 +110,7 @@ bool Cast(const From* HWY_RESTRICT from, size_t count, To* HWY_RESTRICT to) {
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     Int32s values;
-    if (HWY_LIKELY(LoadAsInt32(from + i, values))) {
+    if (HWY_LIKELY(LoadAsInt32(from + i, values) && AllFit<To>(values))) {
       StoreInt32(values, to + i);
     } else {
       all_fit = CastEach(from + i, lanes, to + i) && all_fit;
@@ -108,6 +127,12 @@ bool CastInt64ToInt32(const int64_t* from, size_t count, int32_t* to) { return C
 bool CastInt64ToFloat(const int64_t* from, size_t count, float* to) { return Cast(from, count, to); }
 bool CastFloatToInt32(const float* from, size_t count, int32_t* to) { return Cast(from, count, to); }
 bool CastFloatToInt64(const float* from, size_t count, int64_t* to) { return Cast(from, count, to); }
+bool CastUint8ToInt32(const uint8_t* from, size_t count, int32_t* to) { return Cast(from, count, to); }
+bool CastUint8ToInt64(const uint8_t* from, size_t count, int64_t* to) { return Cast(from, count, to); }
+bool CastUint8ToFloat(const uint8_t* from, size_t count, float* to) { return Cast(from, count, to); }
+bool CastInt32ToUint8(const int32_t* from, size_t count, uint8_t* to) { return Cast(from, count, to); }
+bool CastInt64ToUint8(const int64_t* from, size_t count, uint8_t* to) { return Cast(from, count, to); }
+bool CastFloatToUint8(const float* from, size_t count, uint8_t* to) { return Cast(from, count, to); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace
@@ -122,6 +147,12 @@ HWY_EXPORT(CastInt64ToInt32);
 HWY_EXPORT(CastInt64ToFloat);
 HWY_EXPORT(CastFloatToInt32);
 HWY_EXPORT(CastFloatToInt64);
+HWY_EXPORT(CastUint8ToInt32);
+HWY_EXPORT(CastUint8ToInt64);
+HWY_EXPORT(CastUint8ToFloat);
+HWY_EXPORT(CastInt32ToUint8);
+HWY_EXPORT(CastInt64ToUint8);
+HWY_EXPORT(CastFloatToUint8);
 
 bool cast_values(std::span<const int32_t> from, std::span<int64_t> to) {
   return HWY_DYNAMIC_DISPATCH(CastInt32ToInt64)(from.data(), from.size(), to.data());
@@ -145,6 +176,30 @@ bool cast_values(std::span<const float> from, std::span<int32_t> to) {
 
 bool cast_values(std::span<const float> from, std::span<int64_t> to) {
   return HWY_DYNAMIC_DISPATCH(CastFloatToInt64)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const uint8_t> from, std::span<int32_t> to) {
+  return HWY_DYNAMIC_DISPATCH(CastUint8ToInt32)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const uint8_t> from, std::span<int64_t> to) {
+  return HWY_DYNAMIC_DISPATCH(CastUint8ToInt64)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const uint8_t> from, std::span<float> to) {
+  return HWY_DYNAMIC_DISPATCH(CastUint8ToFloat)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const int32_t> from, std::span<uint8_t> to) {
+  return HWY_DYNAMIC_DISPATCH(CastInt32ToUint8)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const int64_t> from, std::span<uint8_t> to) {
+  return HWY_DYNAMIC_DISPATCH(CastInt64ToUint8)(from.data(), from.size(), to.data());
+}
+
+bool cast_values(std::span<const float> from, std::span<uint8_t> to) {
+  return HWY_DYNAMIC_DISPATCH(CastFloatToUint8)(from.data(), from.size(), to.data());
 }
 
 }  // namespace millrace

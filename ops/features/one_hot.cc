@@ -27,7 +27,7 @@ void check_value(const char* which, const Number& value, DType dtype) {
   const double real = integer == nullptr ? std::get<double>(value) : 0;
   const bool holds = dtype == DType::kFloat32
                          ? !std::isfinite(real) || std::abs(real) <= std::numeric_limits<float>::max()
-                         : integer != nullptr && (dtype == DType::kInt64 || std::in_range<int32_t>(*integer));
+                         : integer != nullptr && holds_integer(dtype, *integer);
   if (!holds)
     refuse(fmt::format("{} is {}, which {} cannot hold", which, to_string(value), millrace::to_string(dtype)));
 }
@@ -38,8 +38,8 @@ constexpr int64_t kMostValues = int64_t{1} << 40;
 SchemaPtr one_hot_schema(const Schema& input, const std::string& name, int64_t depth, const OneHotOptions& options) {
   std::vector<FeatureSpec> features = input.features();
   FeatureSpec& feature = features[static_cast<size_t>(input.column(name))];
-  if ((feature.dtype != DType::kInt32 && feature.dtype != DType::kInt64) || feature.is_ragged()) {
-    refuse(fmt::format("feature '{}' is {} {}, needs int32 or int64 that is not ragged", name,
+  if (!is_integer(feature.dtype) || feature.is_ragged()) {
+    refuse(fmt::format("feature '{}' is {} {}, needs integers that are not ragged", name,
                        millrace::to_string(feature.dtype), millrace::to_string(feature.shape)));
   }
   if (depth < 0 || depth > INT32_MAX) refuse(fmt::format("depth is {}, must be from 0 to {}", depth, INT32_MAX));
@@ -100,12 +100,6 @@ Column one_hot(Block& block, const Column& from, const FeatureSpec& feature, con
   return builder.finish();
 }
 
-template <typename To>
-Column one_hot(Block& block, const Column& from, const FeatureSpec& feature, const Values& rule, BufferPool& pool) {
-  return from.dtype() == DType::kInt32 ? one_hot<To, int32_t>(block, from, feature, rule, pool)
-                                       : one_hot<To, int64_t>(block, from, feature, rule, pool);
-}
-
 }  // namespace
 
 OneHotOperator::OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth,
@@ -120,12 +114,13 @@ Block OneHotOperator::apply(Block block, BufferPool& pool) const {
   const Column& from = block.column(column_);
   const Values rule{options_, depth_};
   Block::Columns columns = block.columns();
-  switch (feature.dtype) {
-    case DType::kInt32: columns[column_] = one_hot<int32_t>(block, from, feature, rule, pool); break;
-    case DType::kInt64: columns[column_] = one_hot<int64_t>(block, from, feature, rule, pool); break;
-    case DType::kFloat32: columns[column_] = one_hot<float>(block, from, feature, rule, pool); break;
-    case DType::kBytes: break;
-  }
+  visit_dtype(feature.dtype, [&]<typename To>() {
+    visit_dtype(from.dtype(), [&]<typename Index>() {
+      if constexpr (std::is_arithmetic_v<To> && std::is_integral_v<Index>) {
+        columns[column_] = one_hot<To, Index>(block, from, feature, rule, pool);
+      }
+    });
+  });
   return block.with_columns(schema(), std::move(columns));
 }
 

@@ -31,7 +31,7 @@ struct OneHotOptions {
 /// Works on rows and on batches alike.
 class OneHotOperator final : public MapOperator {
  public:
-  /// `feature`: int32 or int64 of any shape that is not ragged. `depth`: from 0 to 2^31 - 1. Throws `kInvalidArgument`
+  /// `feature`: integers of any shape that is not ragged. `depth`: from 0 to 2^31 - 1. Throws `kInvalidArgument`
   /// for others, and for a value that the type cannot hold; a float32 is rounded to. An element of more than 2^40
   /// values is the error `wrong_shape`.
   OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth, const OneHotOptions& options = {});

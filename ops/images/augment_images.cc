@@ -17,6 +17,17 @@ namespace {
   throw ErrorException(ErrorCode::kInvalidArgument, "augment_images: " + why);
 }
 
+void check_range(std::string_view what, const std::pair<double, double>& range) {
+  const auto [low, high] = range;
+  if (!(low >= 0 && low <= high) || !std::isfinite(high)) {
+    refuse(fmt::format("{} is {} to {}, must rise from at least 0", what, low, high));
+  }
+}
+
+bool changes_colours(const AugmentImagesOptions& options) {
+  return options.saturation != std::pair(1.0, 1.0) || options.hue != 0;
+}
+
 std::vector<size_t> image_columns(const Schema& input, const AugmentImagesOptions& options) {
   if (options.features.empty()) refuse("name the features; there are " + input.to_string());
   std::vector<size_t> columns;
@@ -27,8 +38,12 @@ std::vector<size_t> image_columns(const Schema& input, const AugmentImagesOption
     const Shape& shape = feature.shape;
     if (feature.dtype == DType::kBytes || feature.dtype == DType::kInt64 || feature.is_ragged() ||
         (shape.size() != 3 && shape.size() != 4)) {
-      refuse(fmt::format("feature '{}' is {} {}, needs int32 or float32 [height,width,channels], or batches of them",
-                         name, to_string(feature.dtype), to_string(shape)));
+      refuse(fmt::format(
+          "feature '{}' is {} {}, needs uint8, int32 or float32 [height,width,channels], or batches of them", name,
+          to_string(feature.dtype), to_string(shape)));
+    }
+    if (changes_colours(options) && shape.back() != kVaries && shape.back() != 3) {
+      refuse(fmt::format("feature '{}' has shape {}, and saturation and hue need 3 channels", name, to_string(shape)));
     }
     if (rank != 0 && rank != shape.size()) refuse(fmt::format("'{}' is a batch and others are not, or they are", name));
     rank = shape.size();
@@ -47,10 +62,9 @@ void check_numbers(const AugmentImagesOptions& options) {
   if (!(options.brightness >= 0) || !std::isfinite(options.brightness)) {
     refuse(fmt::format("brightness is {}, must be at least 0", options.brightness));
   }
-  const auto [low, high] = options.contrast;
-  if (!(low >= 0 && low <= high) || !std::isfinite(high)) {
-    refuse(fmt::format("contrast is {} to {}, must rise from at least 0", low, high));
-  }
+  check_range("contrast", options.contrast);
+  check_range("saturation", options.saturation);
+  if (!(options.hue >= 0 && options.hue <= 0.5)) refuse(fmt::format("hue is {}, must be from 0 to 0.5", options.hue));
   if (options.clip && !(options.clip->first < options.clip->second)) {
     refuse(fmt::format("clip is {} to {}, must rise", options.clip->first, options.clip->second));
   }
@@ -58,6 +72,34 @@ void check_numbers(const AugmentImagesOptions& options) {
 
 // In [-1, 1), of 32 bits.
 double both_sides(uint32_t word) { return std::ldexp(static_cast<double>(word), -31) - 1; }
+
+float between(const std::pair<double, double>& range, uint32_t word) {
+  return static_cast<float>(range.first + (range.second - range.first) * (both_sides(word) + 1) / 2);
+}
+
+// Red, green and blue from 0 to 1, by way of HSV (Smith, "Color gamut transform pairs", 1978). The hue is in sixths.
+void change_colour(float* rgb, float saturation_factor, float turns) {
+  const float most = std::max({rgb[0], rgb[1], rgb[2]});
+  const float range = most - std::min({rgb[0], rgb[1], rgb[2]});
+  if (!(range > 0)) return;  // grey has no hue
+  float hue = 0;
+  if (rgb[0] == most) {
+    hue = (rgb[1] - rgb[2]) / range;
+  } else if (rgb[1] == most) {
+    hue = 2 + (rgb[2] - rgb[0]) / range;
+  } else {
+    hue = 4 + (rgb[0] - rgb[1]) / range;
+  }
+  hue += 6 * turns;
+  // The saturation, chroma over value, is at most 1; values below 0 have none.
+  const float chroma = most > 0 ? std::min(range * saturation_factor, most) : range * saturation_factor;
+  for (int c = 0; c < 3; ++c) {
+    // How far the hue is from that of the channel, around the circle: up to 1 all of it, from 2 on nothing.
+    float distance = std::fmod(std::abs(hue - static_cast<float>(2 * c)), 6.0F);
+    distance = std::min(distance, 6 - distance);
+    rgb[c] = most - chroma * std::clamp(distance - 1, 0.0F, 1.0F);
+  }
+}
 
 // Where the pixel (y, x) of the changed image comes from: the pixel origin + y * down + x * right.
 struct Source {
@@ -74,12 +116,14 @@ AugmentImagesOperator::AugmentImagesOperator(const SchemaPtr& input, AugmentImag
       columns_(image_columns(*input, options_)),
       occurrence_(occurrence),
       changes_contrast_(options_.contrast != std::pair(1.0, 1.0)),
-      changes_values_(options_.brightness > 0 || changes_contrast_) {
+      changes_colours_(changes_colours(options_)),
+      changes_values_(options_.brightness > 0 || changes_contrast_ || changes_colours_) {
   check_numbers(options_);
 }
 
 // Draws, which states rely on: of draw 0 of a row word 0 turns, the two highest bits of word 1 flip, word 2 is the
-// brightness and word 3 the contrast, whatever of these is asked for.
+// brightness and word 3 the contrast, whatever of these is asked for; of draw 1 word 0 is the saturation and word 1
+// the hue.
 AugmentImagesOperator::Change AugmentImagesOperator::drawn(const CounterRng& rng, uint64_t row) const {
   const CounterRng::Words words = rng.words(row);
   Change change;
@@ -87,9 +131,30 @@ AugmentImagesOperator::Change AugmentImagesOperator::drawn(const CounterRng& rng
   change.flip_left_right = options_.flip_left_right && (words[1] >> 31 & 1) != 0;
   change.flip_up_down = options_.flip_up_down && (words[1] >> 30 & 1) != 0;
   change.added = static_cast<float>(options_.brightness * both_sides(words[2]));
-  const auto [low, high] = options_.contrast;
-  change.factor = static_cast<float>(low + (high - low) * (both_sides(words[3]) + 1) / 2);
+  change.factor = between(options_.contrast, words[3]);
+  if (changes_colours_) {
+    const CounterRng::Words more = rng.words(row, 1);
+    change.saturation = between(options_.saturation, more[0]);
+    change.hue = static_cast<float>(options_.hue * both_sides(more[1]));
+  }
   return change;
+}
+
+void AugmentImagesOperator::change_values(std::span<float> values, size_t channels, const Change& change,
+                                          float one) const {
+  const float added = one * change.added;
+  const size_t num_pixels = values.size() / channels;
+  for (size_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (size_t i = c; i < values.size(); i += channels) sum += static_cast<double>(values[i]);
+    const float mean = static_cast<float>(sum / static_cast<double>(num_pixels)) + added;
+    for (size_t i = c; i < values.size(); i += channels) {
+      const float value = values[i] + added;
+      values[i] = changes_contrast_ ? (value - mean) * change.factor + mean : value;
+    }
+  }
+  if (!changes_colours_) return;
+  for (size_t i = 0; i < values.size(); i += channels) change_colour(&values[i], change.saturation, change.hue);
 }
 
 template <typename T>
@@ -111,24 +176,17 @@ void AugmentImagesOperator::change_image(const T* from, const Shape& shape, cons
     }
   }
   if (!changes_values_) return;
-  const int64_t num_values = height * width * channels;
-  const float added = std::is_same_v<T, int32_t> ? 255 * change.added : change.added;
-  for (int64_t c = 0; c < channels; ++c) {
-    double sum = 0;
-    for (int64_t i = c; i < num_values; i += channels) sum += static_cast<double>(to[i]);
-    const float mean = static_cast<float>(sum / static_cast<double>(height * width)) + added;
-    for (int64_t i = c; i < num_values; i += channels) {
-      float value = static_cast<float>(to[i]) + added;
-      if (changes_contrast_) value = (value - mean) * change.factor + mean;
-      if constexpr (std::is_same_v<T, int32_t>) {
-        to[i] = static_cast<int32_t>(std::lround(std::clamp(value, 0.0F, 255.0F)));
-      } else {
-        if (options_.clip) {
-          value =
-              std::clamp(value, static_cast<float>(options_.clip->first), static_cast<float>(options_.clip->second));
-        }
-        to[i] = value;
-      }
+  const std::span<T> changed(to, static_cast<size_t>(height * width * channels));
+  if constexpr (std::is_floating_point_v<T>) {
+    change_values(changed, static_cast<size_t>(channels), change, 1);
+    if (!options_.clip) return;
+    const auto [low, high] = *options_.clip;
+    for (T& value : changed) value = std::clamp(value, static_cast<float>(low), static_cast<float>(high));
+  } else {
+    std::vector<float> values(changed.begin(), changed.end());
+    change_values(values, static_cast<size_t>(channels), change, 255);
+    for (size_t i = 0; i < values.size(); ++i) {
+      changed[i] = static_cast<T>(std::lround(std::clamp(values[i], 0.0F, 255.0F)));
     }
   }
 }
@@ -139,13 +197,12 @@ void AugmentImagesOperator::change_element(const Column& from, size_t element, s
   const Shape image(shape.end() - 3, shape.end());
   const auto size = static_cast<size_t>(num_values(image));
   for (size_t row = 0; row < changes.size() && size > 0; ++row) {
-    if (from.dtype() == DType::kInt32) {
-      change_image(from.values<int32_t>(element).data() + row * size, image, changes[row],
-                   to.mutable_values<int32_t>(element).data() + row * size);
-    } else {
-      change_image(from.values<float>(element).data() + row * size, image, changes[row],
-                   to.mutable_values<float>(element).data() + row * size);
-    }
+    visit_dtype(from.dtype(), [&]<typename T>() {
+      if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) {
+        change_image(from.values<T>(element).data() + row * size, image, changes[row],
+                     to.mutable_values<T>(element).data() + row * size);
+      }
+    });
   }
 }
 
@@ -158,6 +215,8 @@ void AugmentImagesOperator::check_element(Block& block, size_t element) const {
       what = "only square images are rotated";
     } else if (shape.size() == 3 && block.rows_per_element != 1) {
       what = "batches are [rows,height,width,channels]";
+    } else if (changes_colours_ && shape.back() != 3) {
+      what = "saturation and hue need 3 channels";
     } else {
       continue;
     }

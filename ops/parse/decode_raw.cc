@@ -56,7 +56,8 @@ void convert(std::string_view bytes, bool swap, std::byte* out) {
   }
 }
 
-void convert(RawType type, std::string_view bytes, bool swap, std::byte* out) {
+void convert(RawType type, DType dtype, std::string_view bytes, bool swap, std::byte* out) {
+  if (dtype == DType::kUint8) return convert<uint8_t, uint8_t>(bytes, swap, out);
   switch (type) {
     case RawType::kUint8: return convert<uint8_t, int32_t>(bytes, swap, out);
     case RawType::kInt8: return convert<int8_t, int32_t>(bytes, swap, out);
@@ -73,12 +74,24 @@ void convert(RawType type, std::string_view bytes, bool swap, std::byte* out) {
   }
 }
 
+DType dtype_of(const std::string& feature, RawType type, const DecodeRawOptions& options) {
+  const RawTraits traits = traits_of(type);
+  const DType dtype = options.dtype.value_or(traits.dtype);
+  if (dtype != traits.dtype && !(type == RawType::kUint8 && dtype == DType::kUint8)) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("decode_raw: feature '{}': {} comes as {}{}, not as {}", feature, traits.name,
+                    to_string(traits.dtype), type == RawType::kUint8 ? " or uint8" : "", to_string(dtype)));
+  }
+  return dtype;
+}
+
 }  // namespace
 
 DecodeRawOperator::DecodeRawOperator(const SchemaPtr& input, const std::string& feature, RawType type,
                                      const DecodeRawOptions& options)
-    : MapOperator(
-          decoded_schema(*input, feature, traits_of(type).dtype, options.shape.value_or(Shape{kVaries}), "decode_raw")),
+    : MapOperator(decoded_schema(*input, feature, dtype_of(feature, type, options),
+                                 options.shape.value_or(Shape{kVaries}), "decode_raw")),
       column_(static_cast<size_t>(input->column(feature))),
       type_(type),
       options_(options) {
@@ -106,7 +119,7 @@ Block DecodeRawOperator::apply(Block block, BufferPool& pool) const {
                                        num_values(*options_.shape)));
     }
     const Shape shape = options_.shape.value_or(Shape{count});
-    convert(type_, bytes, swap, decoded.append_space(count, shape));
+    convert(type_, (*schema())[column_].dtype, bytes, swap, decoded.append_space(count, shape));
   });
 }
 

@@ -4,14 +4,14 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/ops/arguments.h"
+#include "millrace/ops/format_arguments.h"
 #include "millrace/ops/operator.h"
 
 namespace millrace {
 
 /// How one number lies in bytes: the types of `tf.io.decode_raw` without the complex ones.
 enum class RawType {
-  kUint8,  ///< comes as int32, as all smaller ones
+  kUint8,  ///< comes as int32, as all smaller ones; with `dtype` as uint8
   kInt8,
   kUint16,
   kInt16,
@@ -32,22 +32,26 @@ constexpr auto names_of(const RawType*) {
 struct DecodeRawOptions {
   std::optional<Shape> shape = {};  ///< of an element's numbers, of which there must be as many. Default: none, [?]
   bool little_endian = true;        ///< the byte order. Default: true
+  /// Of what comes out: uint8 or int32 of `kUint8`. Default: none, as `RawType` says
+  std::optional<DType> dtype = {};
 
   static constexpr auto fields() {
     using A = DecodeRawOptions;
-    return describe<A>("DecodeRawOptions", field::stream<&A::shape>.as_shape(), field::stream<&A::little_endian>);
+    return describe<A>("DecodeRawOptions", field::stream<&A::shape>.as_shape(), field::stream<&A::little_endian>,
+                       field::stream<&A::dtype>);
   }
 };
 
 /// Reads the bytes of a feature as numbers.
 ///
 ///     pixels bytes []  ->  decode_raw("pixels", RawType::kUint8, {.shape = {{28, 28}}})  ->  pixels int32 [28,28]
+///                      ->  decode_raw("pixels", RawType::kUint8, {.dtype = kUint8})      ->  pixels uint8 [?]
 ///
 /// Bytes that are no whole number of numbers, or another number of them than the shape has, are the element's error,
 /// and so is a finite float64 beyond float32.
 class DecodeRawOperator final : public MapOperator {
  public:
-  /// `feature`: one `bytes` value per element.
+  /// `feature`: one `bytes` value per element. Throws `kInvalidArgument` for a feature, shape or dtype that cannot be.
   DecodeRawOperator(const SchemaPtr& input, const std::string& feature, RawType type,
                     const DecodeRawOptions& options = {});
   std::string_view name() const override { return "decode_raw"; }

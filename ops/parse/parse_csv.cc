@@ -37,7 +37,7 @@ SchemaPtr schema_of(const std::vector<CsvColumn>& columns) {
     const bool fits = column.dtype == DType::kBytes     ? std::holds_alternative<std::string>(*column.default_value)
                       : column.dtype == DType::kFloat32 ? std::holds_alternative<double>(*column.default_value)
                                                         : integer != nullptr;
-    if (!fits || (column.dtype == DType::kInt32 && static_cast<int32_t>(*integer) != *integer)) {
+    if (!fits || (integer != nullptr && !holds_integer(column.dtype, *integer))) {
       refuse(fmt::format("the default value of column '{}' is no {}", column.name, to_string(column.dtype)));
     }
   }
@@ -90,6 +90,7 @@ class Values {
       case DType::kFloat32: put(element, static_cast<float>(std::get<double>(*column_.default_value))); break;
       case DType::kInt64: put(element, std::get<int64_t>(*column_.default_value)); break;
       case DType::kInt32: put(element, static_cast<int32_t>(std::get<int64_t>(*column_.default_value))); break;
+      case DType::kUint8: put(element, static_cast<uint8_t>(std::get<int64_t>(*column_.default_value))); break;
     }
   }
 
@@ -104,6 +105,7 @@ class Values {
     switch (column_.dtype) {
       case DType::kFloat32: put(element, std::get<float>(*number)); break;
       case DType::kInt64: put(element, std::get<int64_t>(*number)); break;
+      case DType::kUint8: put(element, static_cast<uint8_t>(std::get<int64_t>(*number))); break;
       default: put(element, static_cast<int32_t>(std::get<int64_t>(*number))); break;
     }
     return true;

@@ -33,7 +33,7 @@ struct ParseTensorOptions {
 /// |---|---|---|
 /// | float32, float16, bfloat16 | float32 | exactly |
 /// | float64 | float32 | rounded to the nearest; a finite value beyond float32 is an error |
-/// | bool, (u)int8, (u)int16, (u)int32, (u)int64 | int32 or int64 | exactly; a value that does not fit is an error |
+/// | bool, (u)int8 to (u)int64 | int32, int64 or uint8 | exactly; a value that does not fit is an error |
 /// | string | bytes | |
 ///
 /// A message of another type or shape, or that cannot be read, is the element's error; so are complex, quantized and

@@ -88,6 +88,7 @@ Column padded(const ParsedColumn& column, const Column& records, size_t rows, Bu
       case DType::kBytes:
         fill_padded(records, b * rows, rows, bytes, batches.mutable_values<std::string_view>(b));
         break;
+      case DType::kUint8: break;  // no list has them
     }
   }
   return batches;

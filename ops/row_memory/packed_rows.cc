@@ -26,6 +26,7 @@ size_t PackedRowCodec::encode(const Block& block, size_t element, std::byte* out
       case DType::kInt32: out += pack_integers(column.values<int32_t>(element), out); break;
       case DType::kInt64: out += pack_integers(column.values<int64_t>(element), out); break;
       case DType::kFloat32:
+      case DType::kUint8:
         if (features_[c].num_values > 0) std::memcpy(out, column.data(element), features_[c].bytes());
         out += features_[c].bytes();
         break;
@@ -52,6 +53,7 @@ void PackedRowCodec::decode(std::string_view row, std::string_view next, std::sp
         in += unpack_integers(in, std::span(reinterpret_cast<int64_t*>(places[c]), feature.num_values));
         break;
       case DType::kFloat32:
+      case DType::kUint8:
         if (feature.num_values > 0) std::memcpy(places[c], in, feature.bytes());
         in += feature.bytes();
         break;

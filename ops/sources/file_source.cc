@@ -1,6 +1,7 @@
 #include "millrace/ops/sources/file_source.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -12,27 +13,27 @@
 #include "millrace/ops/sources/shard_order.h"
 
 namespace millrace {
-namespace {
 
 /// The records of one file.
 class FileStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "file_records";
 
-  // `first_path`: of the file whose header all must have.
-  FileStage(const SchemaPtr& schema, const std::string& path, const std::string& first_path,
-            std::unique_ptr<RecordSplitter> splitter, RecordFileOptions options, bool limited_by_memory,
-            const StageContext& context)
-      : schema_(schema),
-        path_(path),
-        first_path_(first_path),
+  // All files must have the header of the first.
+  FileStage(const FileSourceOperator& source, size_t file, std::unique_ptr<RecordSplitter> splitter,
+            RecordFileOptions options, bool limited_by_memory, const StageContext& context)
+      : source_(source),
+        file_(file),
+        schema_(source.schema()),
+        path_(source.shards()->path(file)),
+        first_path_(source.shards()->path(0)),
         skips_(options.passes_damage),
         num_records_(options.num_records),
         pool_(context.pool),
         epoch_(context.iteration.epoch),
         memory_(limited_by_memory ? context.memory : nullptr),
         names_(context.shard_names),
-        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path_)),
         row_store_(context.row_store) {
     options.memory = context.memory;
     // A record that the memory budget has no room for is no damage.
@@ -46,13 +47,13 @@ class FileStage final : public Stage {
     const auto wake = [&waker = context.waker] { waker.wake(); };
     text_ = dynamic_cast<TextSplitter*>(splitter.get());
     std::unique_ptr<RecordSplitter> of_header = text_ == nullptr ? nullptr : text_->of_header();
-    if (of_header && path != first_path && options.start.offset == 0) {
+    if (of_header && path_ != first_path_ && options.start.offset == 0) {
       first_file_.emplace(
-          *context.storage, pool_, first_path, std::move(of_header),
+          *context.storage, pool_, first_path_, std::move(of_header),
           RecordFileOptions{.compression = options.compression, .chunk_bytes = kLeastChunk, .memory = options.memory},
           wake);
     }
-    reader_.emplace(*context.storage, pool_, path, std::move(splitter), options, wake);
+    reader_.emplace(*context.storage, pool_, path_, std::move(splitter), options, wake);
   }
 
   Poll next(Block& out) override {
@@ -115,9 +116,8 @@ class FileStage final : public Stage {
     hold_rows(column, records_.buffer, row_store_.get());
     Block::Columns columns{std::move(column)};
     if (schema_->size() > 1) {
-      Column lines = Column::fixed(pool_, DType::kInt64, {}, records_.size());
-      std::copy(records_.lines.begin(), records_.lines.end(), lines.mutable_values<int64_t>().begin());
-      columns.push_back(std::move(lines));
+      Block::Columns more = source_.more_columns(file_, records_, pool_);
+      std::move(more.begin(), more.end(), std::back_inserter(columns));
     }
     Block block(schema_, std::move(columns), records_.size());
     if (names_ != nullptr) {
@@ -132,7 +132,9 @@ class FileStage final : public Stage {
     return block;
   }
 
-  const SchemaPtr schema_;
+  const FileSourceOperator& source_;
+  const size_t file_;
+  const SchemaPtr& schema_;
   const std::string path_;
   const std::string first_path_;
   const bool skips_;
@@ -149,7 +151,11 @@ class FileStage final : public Stage {
   std::optional<RecordFileReader> reader_;
 };
 
-}  // namespace
+Block::Columns FileSourceOperator::more_columns(size_t /*shard*/, const CutRecords& records, BufferPool& pool) const {
+  Column lines = Column::fixed(pool, DType::kInt64, {}, records.size());
+  std::copy(records.lines.begin(), records.lines.end(), lines.mutable_values<int64_t>().begin());
+  return {std::move(lines)};
+}
 
 FileSourceOperator::FileSourceOperator(std::string_view operator_name, SchemaPtr schema, Shards shards,
                                        const FileReadOptions& options)
@@ -196,10 +202,8 @@ std::unique_ptr<Stage> FileSourceOperator::open_records(const StageContext& cont
   inputs.reserve(shards_.size());
   for (const size_t shard : shard_order(shards_.size(), options_.shuffle_shards, options_.seed, context.iteration)) {
     options.num_records = shards_.list()[shard].num_records;
-    inputs.push_back([this, path = shards_.list()[shard].path, options, max_record_bytes,
-                      limited_by_memory](const StageContext& lane) {
-      return std::make_unique<FileStage>(schema(), path, shards_.list()[0].path, splitter(max_record_bytes), options,
-                                         limited_by_memory, lane);
+    inputs.push_back([this, shard, options, max_record_bytes, limited_by_memory](const StageContext& lane) {
+      return std::make_unique<FileStage>(*this, shard, splitter(max_record_bytes), options, limited_by_memory, lane);
     });
   }
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,

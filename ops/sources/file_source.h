@@ -44,7 +44,7 @@ struct FileReadOptions {
 class FileSourceOperator : public StageOperator {
  public:
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
-  Cardinality cardinality(std::span<const Cardinality>) const final;
+  Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
   OperatorTraits traits() const override {
     return {.forwards_row_views = true, .checkpoint_blocker = options_.ordered ? "" : "its inputs are not ordered"};
@@ -56,11 +56,14 @@ class FileSourceOperator : public StageOperator {
 
  protected:
   /// `operator_name`: what `name` says, which begins the messages about options. `schema`: `record_schema()`, or with
-  /// an int64 scalar after it the line on which each record begins, from 0.
+  /// more features after the record: see `more_columns`.
   FileSourceOperator(std::string_view operator_name, SchemaPtr schema, Shards shards, const FileReadOptions& options);
   /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
   /// `record_too_large`.
   [[nodiscard]] virtual std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const = 0;
+  /// The columns of the features after the record, for records of file `shard`. Default: an int64 scalar, the line on
+  /// which each record begins, from 0.
+  [[nodiscard]] virtual Block::Columns more_columns(size_t shard, const CutRecords& records, BufferPool& pool) const;
   /// For subclasses of this library, which call no function of a user.
   OperatorTraits traits_of_built_in() const {
     OperatorTraits traits = FileSourceOperator::traits();
@@ -70,6 +73,7 @@ class FileSourceOperator : public StageOperator {
   bool skips_damage() const { return options_.damage.action == DamagePolicy::kSkip; }
 
  private:
+  friend class FileStage;
   std::unique_ptr<Stage> open_records(const StageContext& context) const;
 
   Shards shards_;

@@ -181,17 +181,6 @@ constexpr bool kIsRow = false;
 template <typename T>
 constexpr bool kIsRow<std::vector<T>> = true;
 
-template <typename T>
-constexpr DType kDTypeOf = DType::kBytes;
-template <>
-constexpr DType kDTypeOf<int32_t> = DType::kInt32;
-template <>
-constexpr DType kDTypeOf<int64_t> = DType::kInt64;
-template <>
-constexpr DType kDTypeOf<float> = DType::kFloat32;
-template <typename T>
-constexpr DType kDTypeOf<std::vector<T>> = kDTypeOf<T>;
-
 template <typename T, typename Flat>
 auto& values_of(Flat& feature) {
   if constexpr (std::is_integral_v<T>)
@@ -210,8 +199,10 @@ MemoryFeature memory_feature(const FlatFeature& flat) {
     refuse_argument(fmt::format("'{}' has values of another type than its dtype {}", flat.name, to_string(flat.dtype)));
   }
   for (const auto& value : from) {
-    if constexpr (std::is_same_v<T, int32_t>) {
-      if (!std::in_range<int32_t>(value)) refuse_argument(fmt::format("{} of '{}' is no int32", value, flat.name));
+    if constexpr (std::is_integral_v<T>) {
+      if (!holds_integer(flat.dtype, value)) {
+        refuse_argument(fmt::format("{} of '{}' is no {}", value, flat.name, to_string(flat.dtype)));
+      }
     }
   }
   if (!flat.row_lengths) return {flat.name, std::vector<T>(from.begin(), from.end()), flat.shape};
@@ -236,7 +227,7 @@ FlatFeature WrittenAs<MemoryFeature>::to(const MemoryFeature& feature) {
   FlatFeature flat{.name = feature.name, .shape = feature.shape};
   std::visit(
       [&flat]<typename T>(const std::vector<T>& rows) {
-        flat.dtype = kDTypeOf<T>;
+        flat.dtype = DTypeOf<InColumn<typename ValueOf<T>::Type>>::value;
         if constexpr (kIsRow<T>) {
           flat.row_lengths.emplace();
           for (const T& row : rows) {
@@ -253,13 +244,9 @@ FlatFeature WrittenAs<MemoryFeature>::to(const MemoryFeature& feature) {
 }
 
 MemoryFeature WrittenAs<MemoryFeature>::from(const FlatFeature& feature) {
-  switch (feature.dtype) {
-    case DType::kInt32: return memory_feature<int32_t>(feature);
-    case DType::kInt64: return memory_feature<int64_t>(feature);
-    case DType::kFloat32: return memory_feature<float>(feature);
-    case DType::kBytes: break;
-  }
-  return memory_feature<std::string>(feature);
+  return visit_dtype(feature.dtype, [&]<typename T>() {
+    return memory_feature<std::conditional_t<std::is_arithmetic_v<T>, T, std::string>>(feature);
+  });
 }
 
 RowsOperator::RowsOperator(const std::vector<MemoryFeature>& features) : StageOperator(schema_of(features)) {

@@ -23,8 +23,9 @@ namespace millrace {
 struct MemoryFeature {
   std::string name = {};
   std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
-               std::vector<std::vector<int32_t>>, std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>,
-               std::vector<std::vector<std::string>>>
+               std::vector<uint8_t>, std::vector<std::vector<int32_t>>, std::vector<std::vector<int64_t>>,
+               std::vector<std::vector<float>>, std::vector<std::vector<std::string>>,
+               std::vector<std::vector<uint8_t>>>
       values = {};
   std::optional<Shape> shape = {};  ///< of each element. Default: what the values say, a scalar or a vector
 };

@@ -16,6 +16,7 @@ void put(const PaddingValue& value, DType dtype, ColumnBuilder& builder, std::by
     case DType::kInt32: return copy(static_cast<int32_t>(std::get<int64_t>(value)));
     case DType::kInt64: return copy(std::get<int64_t>(value));
     case DType::kFloat32: return copy(static_cast<float>(std::get<double>(value)));
+    case DType::kUint8: return copy(static_cast<uint8_t>(std::get<int64_t>(value)));
     case DType::kBytes: return copy(builder.store(std::get<std::string>(value)));
   }
 }

@@ -19,10 +19,10 @@ constexpr uint64_t kFateDraws = uint64_t{2} << 32;
   throw ErrorException(ErrorCode::kInvalidArgument, "mask_tokens: " + why);
 }
 
-bool is_integer(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
+bool is_token_id(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
 void check_feature(const FeatureSpec& feature) {
-  if (!is_integer(feature.dtype)) {
+  if (!is_token_id(feature.dtype)) {
     refuse(fmt::format("feature '{}' is {}, needs int32 or int64", feature.name, to_string(feature.dtype)));
   }
   if (feature.shape.empty() || feature.shape.size() > 2 || feature.is_ragged()) {

@@ -224,13 +224,7 @@ class PackStage final : public Stage {
   void write_feature(size_t f, std::span<const int64_t> shape) {
     const size_t bytes = size_of(features_[f].dtype);
     ColumnBuilder& column = ready_.column(f);
-    std::byte* values = nullptr;
-    switch (features_[f].dtype) {
-      case DType::kInt32: values = reinterpret_cast<std::byte*>(column.append_space<int32_t>(shape).data()); break;
-      case DType::kInt64: values = reinterpret_cast<std::byte*>(column.append_space<int64_t>(shape).data()); break;
-      case DType::kFloat32: values = reinterpret_cast<std::byte*>(column.append_space<float>(shape).data()); break;
-      case DType::kBytes: return;  // refused
-    }
+    std::byte* values = column.append_space(num_values(shape), shape);
     size_t before = 0;  // bytes of a value in the features before this one
     for (size_t g = 0; g < f; ++g) before += size_of(features_[g].dtype);
     for (const Part& part : row_) {
@@ -239,12 +233,9 @@ class PackStage final : public Stage {
       values += length * bytes;
     }
     const size_t rest = length_ - row_length_;
-    switch (features_[f].dtype) {
-      case DType::kInt32: fill<int32_t>(values, rest, features_[f].value); break;
-      case DType::kInt64: fill<int64_t>(values, rest, features_[f].value); break;
-      case DType::kFloat32: fill<float>(values, rest, features_[f].value); break;
-      case DType::kBytes: break;
-    }
+    visit_dtype(features_[f].dtype, [&]<typename T>() {
+      if constexpr (std::is_arithmetic_v<T>) fill<T>(values, rest, features_[f].value);
+    });
   }
 
   void write_places(std::span<const int64_t> shape) {

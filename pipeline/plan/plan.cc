@@ -89,6 +89,7 @@ PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
   schemas.reserve(inputs.size());
   for (const PlanNodePtr& input : inputs) schemas.push_back(input->op->schema());
   auto op = make(schemas);
+  if (op == nullptr) throw std::logic_error("an operator is not made on the input that it was moved to");
   return std::make_shared<const PlanNode>(
       PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(arguments)});
 }

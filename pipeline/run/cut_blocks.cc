@@ -8,13 +8,16 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{16} << 20;
 
+int64_t bytes_after(const MapOperator& map, int64_t rows) {
+  return std::max(least_bytes(*map.schema(), rows), map.traits().guessed_bytes * rows);
+}
+
 }  // namespace
 
 OpenStage CutBlocks::before(std::vector<std::shared_ptr<const MapOperator>> maps, OpenStage open) {
   // Elements that are batches have any number of rows.
-  const bool may_grow = std::ranges::any_of(maps, [](const auto& map) {
-    return least_bytes(*map->schema(), 1) > kBlockBytes / static_cast<int64_t>(kBlockElements);
-  });
+  const bool may_grow = std::ranges::any_of(
+      maps, [](const auto& map) { return bytes_after(*map, 1) > kBlockBytes / static_cast<int64_t>(kBlockElements); });
   if (!may_grow) return open;
   return [maps = std::move(maps), open = std::move(open)](const StageContext& context) {
     return std::make_unique<CutBlocks>(open(context), maps, context);
@@ -48,7 +51,7 @@ Poll CutBlocks::next(Block& out) {
 
 size_t CutBlocks::most_elements(const Block& block) const {
   int64_t bytes = 1;
-  for (const auto& map : maps_) bytes = std::max(bytes, least_bytes(*map->schema(), block.rows_per_element));
+  for (const auto& map : maps_) bytes = std::max(bytes, bytes_after(*map, block.rows_per_element));
   return static_cast<size_t>(std::max<int64_t>(most_bytes_ / bytes, 1));
 }
 

@@ -9,7 +9,7 @@ namespace millrace {
 
 /// Cuts blocks that maps would make too large: a record of a hundred bytes can be an element of many megabytes, and a
 /// block has up to 1,024 records. The blocks that come out take at most 16 MiB after the maps, or a 32nd of the memory
-/// budget, as far as the schemas tell; or have one element.
+/// budget, as far as the schemas and `OperatorTraits::guessed_bytes` tell; or have one element.
 class CutBlocks final : public Stage {
  public:
   /// `open`, with such a stage on top where one of `maps` may make it necessary.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "tests/benchmarks/image_message.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
+#include "tests/support/encoded_pictures.h"
 #include "tests/support/places.h"
 #include "tests/support/stalled_child.h"
 #include "tests/support/temporary_folder.h"
@@ -251,6 +253,32 @@ TEST_F(DatasetBench, FindsOutWhatExamplesAreLike) {
   EXPECT_EQ(json.at("stream_hash"),
             ordered_json::parse(bench({"examples", "--shards", glob(), "--batch", "8", "--batches", "3", "--json"}).out)
                 .at("stream_hash"));
+}
+
+TEST_F(DatasetBench, DecodesThePicturesOfRecordsThatHaveSome) {
+  RecordWriter writer(path("pictures"), {});
+  for (unsigned i = 1; i <= 20; ++i) {
+    const test::Picture picture = test::drawn_picture(30, 40 + static_cast<int>(i), 3, i);
+    const std::string encoded = i % 2 == 0 ? test::written_png(picture) : test::written_jpeg(picture);
+    ExampleWriter example;
+    example.add("image/encoded", std::array<std::string_view, 1>{encoded});
+    example.add("image/class/label", std::array<int64_t, 1>{i});
+    example.add("image/height", std::array<int64_t, 1>{30});
+    writer.write(example.finish());
+  }
+  writer.close();
+  const ChildResult result = bench({path("pictures"), "--batch", "4", "--batches", "10", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("20 records looked at; shuffled and decoded: random resized crops of 224, flipped, "
+                                    "normalized and batched:"));
+  const auto json = ordered_json::parse(result.out);
+  EXPECT_EQ(json.at("records"), 40);
+  EXPECT_EQ(
+      json.at("stream_hash"),
+      ordered_json::parse(bench({path("pictures"), "--batch", "4", "--batches", "10", "--threads", "1", "--json"}).out)
+          .at("stream_hash"));
+  const ChildResult shown = bench({path("pictures"), "--batch", "4", "--print", "1"});
+  EXPECT_THAT(shown.out + shown.err, HasSubstr("image/encoded float32 [4,224,224,3]"));
 }
 
 TEST_F(DatasetBench, PrintsNoNameOfAFeatureRaw) {

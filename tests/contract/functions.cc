@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "millrace/pipeline/definition/function_registry.h"
+#include "tests/support/encoded_pictures.h"
 
 namespace millrace::test {
 namespace {
@@ -50,6 +51,9 @@ uint64_t digest(const RowView& row) {
     switch (row.schema()[c].dtype) {
       case DType::kInt32:
         for (const int32_t value : row.values<int32_t>(c)) sum = mixed(sum, static_cast<uint64_t>(int64_t{value}));
+        break;
+      case DType::kUint8:
+        for (const uint8_t value : row.values<uint8_t>(c)) sum = mixed(sum, value);
         break;
       case DType::kInt64:
         for (const int64_t value : row.values<int64_t>(c)) sum = mixed(sum, static_cast<uint64_t>(value));
@@ -136,15 +140,15 @@ int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((d
 
 RowFunction image_rows() {
   return known(RowFunction{.name = "image_rows",
-                           .writes = {{.name = "image", .dtype = DType::kInt32, .shape = {4, 4, 2}},
+                           .writes = {{.name = "image", .dtype = DType::kUint8, .shape = {4, 4, 2}},
                                       {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6, 1}},
                                       {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
                            .function =
                                [](const RowView& row, RowWriter& out) {
                                  const uint64_t number = digest(row) % (1 << 30);
-                                 const auto image = out.make<int32_t>("image", std::vector<int64_t>{4, 4, 2});
+                                 const auto image = out.make<uint8_t>("image", std::vector<int64_t>{4, 4, 2});
                                  for (int64_t i = 0; i < kImageValues; ++i) {
-                                   image[static_cast<size_t>(i)] = static_cast<int32_t>(image_value(number, i));
+                                   image[static_cast<size_t>(i)] = static_cast<uint8_t>(image_value(number, i));
                                  }
                                  const auto large = out.make<float>("large", std::vector<int64_t>{6, 6, 1});
                                  for (int64_t i = 0; i < kLargeValues; ++i) {
@@ -164,8 +168,46 @@ void image_rows(ModelElement& element) {
   for (int64_t i = 0; i < kLargeValues; ++i) large.push_back(static_cast<float>(image_value(number, i)) / 256);
   std::vector<float> label(3, 0.0F);
   label[number % 3] = 1.0F;
-  element.values = {integers({4, 4, 2}, std::move(image), DType::kInt32), floats({6, 6, 1}, std::move(large)),
+  element.values = {integers({4, 4, 2}, std::move(image), DType::kUint8), floats({6, 6, 1}, std::move(large)),
                     floats({3}, std::move(label))};
+}
+
+namespace {
+
+Picture picture_of(uint64_t digest) {
+  Picture picture{
+      .height = static_cast<int>(1 + digest % 3), .width = static_cast<int>(1 + digest / 3 % 4), .channels = 3};
+  for (int64_t i = 0; i < picture.height * picture.width * 3; ++i) {
+    picture.pixels.push_back(static_cast<uint8_t>(image_value(digest, i)));
+  }
+  return picture;
+}
+
+std::string encoded_picture(uint64_t digest) {
+  return digest % 9 == 4 ? "no picture" : written_png(picture_of(digest));
+}
+
+}  // namespace
+
+RowFunction picture_rows() {
+  return known(
+      RowFunction{.name = "picture_rows",
+                  .writes = {{.name = "picture", .dtype = DType::kBytes, .shape = {}}},
+                  .function = [](const RowView& row,
+                                 RowWriter& out) { out.set("picture", encoded_picture(digest(row) % (1 << 30))); },
+                  .keep_others = false});
+}
+
+void picture_rows(ModelElement& element, bool pixels) {
+  const uint64_t number = digest(element) % (1 << 30);
+  if (!pixels) {
+    element.values = {bytes({}, {encoded_picture(number)})};
+    return;
+  }
+  if (encoded_picture(number) == "no picture") return element.fail(ErrorCode::kParse);
+  const Picture picture = picture_of(number);
+  element.values = {
+      integers({picture.height, picture.width, 3}, {picture.pixels.begin(), picture.pixels.end()}, DType::kUint8)};
 }
 
 RowFunction copied_records() {

@@ -104,6 +104,7 @@ std::string print(const Schema& schema, const ModelElement& element) {
     const ModelShape shape{value.shape, value.rows};
     switch (value.dtype) {
       case DType::kInt32:
+      case DType::kUint8:
       case DType::kInt64: text += print_nested(std::span<const int64_t>(value.integers), shape); break;
       case DType::kFloat32: text += print_nested(std::span<const float>(value.floats), shape); break;
       case DType::kBytes: text += print_nested(std::span<const std::string>(value.bytes), shape); break;
@@ -666,7 +667,7 @@ Model model_of_truncate(Model input, std::vector<size_t> columns, int64_t head, 
       ModelValue cut = values_between(vector, 0, static_cast<size_t>(head));
       if (marks && vector.dtype == DType::kFloat32) cut.floats.push_back(7);
       if (marks && vector.dtype == DType::kBytes) cut.bytes.push_back("cut");
-      if (marks && (vector.dtype == DType::kInt32 || vector.dtype == DType::kInt64)) cut.integers.push_back(7);
+      if (marks && is_integer(vector.dtype)) cut.integers.push_back(7);
       cut.append(values_between(vector, length - static_cast<size_t>(tail), length));
       cut.shape = {static_cast<int64_t>(cut.size())};
       vector = std::move(cut);
@@ -820,8 +821,7 @@ ModelGather padding(const Schema& input, PadLength length, std::optional<int64_t
       padded.shape = target;
       padded.shape.insert(padded.shape.begin(), static_cast<int64_t>(rows.size()));
       const size_t total = stride * rows.size();
-      padded.integers.assign(padded.dtype == DType::kInt64 || padded.dtype == DType::kInt32 ? total : 0,
-                             value.value_or(0));
+      padded.integers.assign(is_integer(padded.dtype) ? total : 0, value.value_or(0));
       padded.floats.assign(padded.dtype == DType::kFloat32 ? total : 0, static_cast<float>(value.value_or(0)));
       padded.bytes.assign(padded.dtype == DType::kBytes ? total : 0, "");
       for (size_t row = 0; row < rows.size(); ++row) {
@@ -973,7 +973,7 @@ Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
             if (values.dtype == DType::kFloat32) {
               values.floats.resize(row_length, 0.5F);
             } else {
-              values.integers.resize(row_length, -1);
+              values.integers.resize(row_length, 3);
             }
             packed.values.push_back(std::move(values));
           }

@@ -14,8 +14,13 @@
 #include "millrace/ops/flow/scan.h"
 #include "millrace/ops/flow/shuffle.h"
 #include "millrace/ops/images/augment_images.h"
+#include "millrace/ops/images/crop.h"
 #include "millrace/ops/images/cutmix.h"
+#include "millrace/ops/images/decode_image.h"
 #include "millrace/ops/images/mixup.h"
+#include "millrace/ops/images/normalize.h"
+#include "millrace/ops/images/pad.h"
+#include "millrace/ops/images/resize.h"
 #include "millrace/ops/tokens/corrupt_spans.h"
 #include "millrace/ops/tokens/mask_tokens.h"
 
@@ -157,6 +162,13 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Columns of square images.
 [[nodiscard]] Model model_of_augment_images(Model input, AugmentImagesOptions options, uint64_t occurrence,
                                             std::vector<size_t> columns);
+// Of a column of images. Not bicubic nor antialiased, and a shorter side of square ones; values are exact where the
+// sizes of images, but for `kNearest`, are a power of two of each other.
+[[nodiscard]] Model model_of_resize(Model input, size_t column, ResizeOptions options);
+[[nodiscard]] Model model_of_decode_image(Model input, DecodeImageOptions options, uint64_t occurrence);
+[[nodiscard]] Model model_of_crop(Model input, size_t column, CropOptions options, uint64_t occurrence);
+[[nodiscard]] Model model_of_pad(Model input, size_t column, PadOptions options);
+[[nodiscard]] Model model_of_normalize(Model input, size_t column, NormalizeOptions options);
 [[nodiscard]] Model model_of_mixup(Model input, MixupOptions options, uint64_t occurrence, std::vector<size_t> columns);
 [[nodiscard]] Model model_of_cutmix(Model input, CutmixOptions options, uint64_t occurrence, size_t image,
                                     std::vector<size_t> labels);

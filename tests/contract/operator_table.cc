@@ -47,12 +47,17 @@ bool can_mask(const Twin& in) {
   const int tokens = in.schema().find("tokens");
   if (tokens < 0 || in.schema().find("labels") >= 0) return false;
   const FeatureSpec& ids = in.schema()[static_cast<size_t>(tokens)];
-  if (ids.is_ragged() || ids.dtype == DType::kFloat32 || ids.shape.empty() || ids.shape.size() > 2) return false;
+  if (ids.is_ragged() || ids.dtype == DType::kFloat32 || ids.dtype == DType::kUint8 || ids.shape.empty() ||
+      ids.shape.size() > 2)
+    return false;
   const int mask = in.schema().find("mask");
   if (mask < 0) return true;
   const FeatureSpec& attention = in.schema()[static_cast<size_t>(mask)];
   return attention.dtype == DType::kInt64 && attention.shape == ids.shape;
 }
+
+// That each feature of numbers can have.
+int64_t padding_value(const Twin& in, Picks& p) { return p.between(in.features_of(DType::kUint8).empty() ? -3 : 0, 3); }
 
 std::vector<std::string> integer_features(const Twin& in) {
   std::vector<std::string> names = in.features_of(DType::kInt64);
@@ -221,11 +226,11 @@ Twin parse_copied_records(const Twin& in, Picks& p) {
 }
 
 // With the features that they need.
-Twin decode_raw(const Twin& in, Picks&) { return in.parse_example({"pixels", "id"}).decode_raw(); }
+Twin decode_raw(const Twin& in, Picks& p) { return in.parse_example({"pixels", "id"}).decode_raw(p.chance(2)); }
 Twin parse_tensor(const Twin& in, Picks&) { return in.parse_example({"id", "tensor"}).parse_tensor(); }
 
 Twin cast(const Twin& in, Picks& p) {
-  static const std::vector<DType> kTypes{DType::kInt32, DType::kFloat32, DType::kInt64};
+  static const std::vector<DType> kTypes{DType::kInt32, DType::kFloat32, DType::kInt64, DType::kUint8};
   const std::vector<std::string> names = in.features_of(std::nullopt);
   const std::string& name = p.of(names);
   return in.cast(name, p.of(kTypes));
@@ -244,7 +249,7 @@ Twin padded_batch(const Twin& in, Picks& p) {
     length = PadLength::fixed(longest);
   }
   std::optional<int64_t> value;
-  if (has_numbers(in) && p.chance(2)) value = p.between(-3, 3);
+  if (has_numbers(in) && p.chance(2)) value = padding_value(in, p);
   return in.padded_batch(size, drop_remainder, length, value);
 }
 
@@ -255,7 +260,7 @@ BatchingOptions batches(const Twin& in, Picks& p) {
   if (kind == 1) return RaggedBatchOptions{.drop_remainder = drop_remainder};
   PaddedBatchOptions options{.drop_remainder = drop_remainder};
   if (kind == 3) options.length = PadLength::multiple_of(p.between(1, 4));
-  if (has_numbers(in) && p.chance(2)) options.value = p.between(-3, 3);
+  if (has_numbers(in) && p.chance(2)) options.value = padding_value(in, p);
   return options;
 }
 
@@ -283,7 +288,7 @@ Twin bucket_by_sequence_length(const Twin& in, Picks& p) {
   const PadLength length =
       !pad_to_boundary && p.chance(2) ? PadLength::multiple_of(p.between(1, 4)) : PadLength::longest();
   std::optional<int64_t> value;
-  if (has_numbers(in) && p.chance(2)) value = p.between(-3, 3);
+  if (has_numbers(in) && p.chance(2)) value = padding_value(in, p);
   return in.bucket_by_sequence_length(features, boundaries, batch_sizes, pad_to_boundary, drop_remainder, length,
                                       value);
 }
@@ -417,7 +422,7 @@ Twin zip_with_batches(Picks& p, const Weave& weave) {
 }
 
 Twin one_hot(const Twin& in, Picks& p) {
-  static const std::vector<DType> kDTypes{DType::kInt32, DType::kInt64, DType::kFloat32};
+  static const std::vector<DType> kDTypes{DType::kInt32, DType::kInt64, DType::kFloat32, DType::kUint8};
   std::vector<std::string> names;
   for (const std::string& name : integer_features(in)) {
     if (!in.schema()[static_cast<size_t>(in.schema().column(name))].is_ragged()) names.push_back(name);
@@ -467,6 +472,75 @@ Twin augment_images(const Twin& in, Picks& p) {
   return (p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows()).augment_images(options);
 }
 
+// Images as rows or in batches, for maps on one feature of them.
+Twin images_of(const Twin& in, Picks& p) {
+  return p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows();
+}
+
+Twin resize(const Twin& in, Picks& p) {
+  ResizeOptions options{.feature = p.chance(2) ? "image" : "large"};
+  static const std::vector<ResizeMethod> kMethods{ResizeMethod::kNearest, ResizeMethod::kBilinear, ResizeMethod::kArea};
+  options.method = p.of(kMethods);
+  const int64_t side = options.feature == "image" ? 4 : 6;
+  // Half as many pixels, as many or twice as many: then all sums are exact.
+  const auto pixels = [&] { return (side / 2) << p.between(0, 2); };
+  if (p.chance(3)) {
+    options.shorter_side = pixels();
+  } else {
+    options.height = pixels();
+    options.width = pixels();
+  }
+  return images_of(in, p).resize(options);
+}
+
+Twin crop(const Twin& in, Picks& p) {
+  CropOptions options{.features = {p.chance(2) ? "image" : "large"}};
+  const bool is_resized = p.chance(3);
+  if (is_resized) {
+    options.window.kind = CropKind::kRandomResized;
+    options.window.area = {0.25, p.chance(2) ? 0.5 : 1};
+    options.window.attempts = p.between(0, 10);
+  } else {
+    options.window.kind = p.chance(3) ? CropKind::kCentre : CropKind::kRandom;
+    options.window.height = p.between(1, 4);
+    options.window.width = p.between(1, 4);
+  }
+  options.seed = static_cast<uint64_t>(p.between(0, 5));
+  return (is_resized ? in.map_image_rows() : images_of(in, p)).crop(options);
+}
+
+Twin decode_image(const Twin& in, Picks& p) {
+  DecodeImageOptions options{.seed = static_cast<uint64_t>(p.between(0, 5))};
+  switch (p.between(0, 4)) {
+    case 0: options.size = Shape{p.between(1, 3), p.between(1, 4)}; break;
+    case 1: options.crop = ImageCrop{.kind = CropKind::kRandomResized}; break;
+    case 2: break;
+    default:
+      options.crop = ImageCrop{.kind = p.chance(2) ? CropKind::kCentre : CropKind::kRandom,
+                               .height = p.between(1, 2),
+                               .width = p.between(1, 2)};
+  }
+  return in.decode_image(options);
+}
+
+Twin pad(const Twin& in, Picks& p) {
+  const PadOptions options{.feature = p.chance(2) ? "image" : "large",
+                           .height = p.between(6, 8),
+                           .width = p.between(6, 9),
+                           .value = static_cast<double>(p.between(0, 3)),
+                           .kind = p.chance(3) ? PadKind::kTopLeft : PadKind::kCentre};
+  return images_of(in, p).pad(options);
+}
+
+Twin normalize(const Twin& in, Picks& p) {
+  NormalizeOptions options{.feature = p.chance(2) ? "image" : "large",
+                           .mean = {0.25 * static_cast<double>(p.between(-2, 4))},
+                           .standard_deviation = {static_cast<double>(p.between(1, 5))}};
+  if (options.feature == "image" && p.chance(2)) options.mean.push_back(100);
+  options.channels_first = p.chance(3);
+  return images_of(in, p).normalize(options);
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 Twin modulo(const Twin& in, Picks& p, const std::vector<std::string>& names) {
@@ -479,6 +553,7 @@ Twin on_number(const Twin& in, Picks& p, Add&& add) {
   const std::vector<std::string> names = in.features_of(std::nullopt);
   const std::string& name = p.of(names);
   const FeatureSpec& feature = in.schema()[static_cast<size_t>(in.schema().column(name))];
+  if (feature.dtype == DType::kUint8) return add(name, p.between(0, 4));
   return add(name, feature.dtype == DType::kInt32 ? p.between(-3, 4) : small_or_large(p));
 }
 
@@ -506,6 +581,18 @@ const std::array kSources{
                  DamagePolicy damage{.action = DamagePolicy::kSkip};
                  if (p.chance(3)) damage.max_records = p.between(0, 2);
                  return read(kDamaged, p, w, damage);
+               }},
+    SourceLine{"files", 8,
+               [](Picks& p, const Weave& w) {
+                 std::vector<std::string> names = text_files("lines-", p);
+                 for (const std::string& word : text_files("words-", p)) names.push_back(word);
+                 const FileReadOptions read = file_options(p);
+                 return Twin::files(names,
+                                    {.label_from_folder = p.chance(2),
+                                     .shuffle_files = read.shuffle_shards,
+                                     .seed = read.seed,
+                                     .damage = read.damage},
+                                    w);
                }},
     SourceLine{"text_lines", 8,
                [](Picks& p, const Weave& w) {
@@ -664,6 +751,11 @@ const std::array kOperators{
     OperatorLine{"corrupt_spans", 6, is_single_records,
                  [](const Twin& in, Picks& p) { return corrupt_spans(matrices_of_tokens(in), p); }},
     OperatorLine{"augment_images", 8, always, augment_images},
+    OperatorLine{"decode_image", 7, always, decode_image},
+    OperatorLine{"resize", 7, always, resize},
+    OperatorLine{"crop", 7, always, crop},
+    OperatorLine{"pad", 6, always, pad},
+    OperatorLine{"normalize", 6, always, normalize},
     OperatorLine{"mixup", 7, can_batch, mixup},
     OperatorLine{"cutmix", 7, can_batch, cutmix},
     OperatorLine{"add", 6, has_numbers,

@@ -141,6 +141,16 @@ Model TextFiles::parsed(Model records) {
   });
 }
 
+Model TextFiles::whole(const std::string& name, bool labelled) const {
+  const std::string file = path(name, Compression::kNone);
+  const std::string content = read_file(file);
+  if (content.size() > kMostFileBytes) return model_of_elements({failed(ErrorCode::kRecordTooLarge)});
+  ModelElement element = record(content);
+  element.values.push_back(bytes({}, {file}));
+  if (labelled) element.values.push_back(integers({}, {0}));
+  return model_of_elements({std::move(element)});
+}
+
 Model TextFiles::records(const std::string& name, Compression compression, bool passes_damage) const {
   std::vector<ModelElement> elements = records_.at(name);
   // The size of a plain file is seen before anything is read.

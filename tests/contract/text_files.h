@@ -23,6 +23,7 @@ namespace millrace::test {
 class TextFiles {
  public:
   static constexpr uint64_t kMostBytes = 100;  // of a line
+  static constexpr uint64_t kMostFileBytes = 500;
   static constexpr FixedLengthFormat kWords{.record_bytes = 7, .header_bytes = 5, .footer_bytes = 9};
   // Columns of the second, the fourth and the third field of a table.
   static std::vector<CsvColumn> columns();
@@ -38,6 +39,9 @@ class TextFiles {
   // Records of a table are taken for good ones until they are parsed, after all that mixes files.
   Model records(const std::string& name, Compression compression, bool passes_damage) const;
   [[nodiscard]] static Model parsed(Model records);
+  // A file as one element, with its path and, `labelled`, the number of its folder; longer than `kMostFileBytes` it is
+  // an error.
+  Model whole(const std::string& name, bool labelled) const;
 
  private:
   TextFiles();

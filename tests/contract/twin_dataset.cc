@@ -36,6 +36,7 @@ std::string_view dtype_code(DType dtype) {
     case DType::kInt64: return "DType::kInt64";
     case DType::kFloat32: return "DType::kFloat32";
     case DType::kBytes: return "DType::kBytes";
+    case DType::kUint8: return "DType::kUint8";
   }
   return "?";
 }
@@ -79,7 +80,10 @@ std::string gather_code(const BatchingOptions& options) {
 int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The integer as its type has it, all bits above cut off.
-int64_t wrapped(DType dtype, int64_t value) { return dtype == DType::kInt32 ? static_cast<int32_t>(value) : value; }
+int64_t wrapped(DType dtype, int64_t value) {
+  if (dtype == DType::kUint8) return static_cast<uint8_t>(value);
+  return dtype == DType::kInt32 ? static_cast<int32_t>(value) : value;
+}
 
 // The remainder that has the sign of k.
 float floor_modulo(float x, float k) {
@@ -290,6 +294,28 @@ TwinDataset TwinDataset::of_text_files(const std::string& name, const std::strin
   return twin;
 }
 
+TwinDataset TwinDataset::files(const std::vector<std::string>& names, FilesOptions options, const Weave& weave) {
+  options.max_file_bytes = TextFiles::kMostFileBytes;
+  std::string code = fmt::format("Dataset::files(TextFiles::get().shards({}, Compression::kNone), {{", quoted(names));
+  if (options.label_from_folder) code += ".label_from_folder = true, ";
+  if (options.shuffle_files) code += fmt::format(".shuffle_files = true, .seed = {}, ", options.seed);
+  code += ".max_file_bytes = TextFiles::kMostFileBytes";
+  const bool skips = options.damage.action == DamagePolicy::kSkip;
+  if (skips) code += ", " + damage_code(options.damage);
+  std::vector<Model> models;
+  models.reserve(names.size());
+  for (const std::string& file : names) models.push_back(TextFiles::get().whole(file, options.label_from_folder));
+  Model model = model_of_shards(std::move(models), 16, 1,
+                                options.shuffle_files ? std::optional<uint64_t>(options.seed) : std::nullopt);
+  if (skips) model = model_of_skipped_damage(std::move(model), options.damage.max_records);
+  TwinDataset twin(Dataset::files(TextFiles::get().shards(names, Compression::kNone), options), std::move(model),
+                   code + "})", weave);
+  twin.most_ = static_cast<int64_t>(names.size());
+  twin.reads_shards_ = true;
+  twin.join("files");
+  return twin;
+}
+
 TwinDataset TwinDataset::text_lines(const std::vector<std::string>& names, FileReadOptions options,
                                     const Weave& weave) {
   options.max_record_bytes = TextFiles::kMostBytes;
@@ -352,6 +378,8 @@ TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, co
     twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
     twin.num_resamples_ = std::max(twin.num_resamples_, input.num_resamples_);
     twin.num_augments_ = std::max(twin.num_augments_, input.num_augments_);
+    twin.num_crops_ = std::max(twin.num_crops_, input.num_crops_);
+    twin.num_decoded_ = std::max(twin.num_decoded_, input.num_decoded_);
     twin.num_mixups_ = std::max(twin.num_mixups_, input.num_mixups_);
     twin.num_cutmixes_ = std::max(twin.num_cutmixes_, input.num_cutmixes_);
     twin.was_infinite_ |= input.was_infinite_;
@@ -524,7 +552,17 @@ TwinDataset TwinDataset::parse_sequence_example(const std::vector<std::string>& 
       fmt::format(".parse_sequence_example({{{}}}, {{var_len(\"steps\", DType::kInt64)}})", fmt::join(codes, ", ")));
 }
 
-TwinDataset TwinDataset::decode_raw() const {
+TwinDataset TwinDataset::decode_raw(bool as_uint8) const {
+  if (as_uint8) {
+    Model model = model_of_map(model_, [c = column("pixels")](ModelElement& element, int64_t) {
+      const std::string raw = element.values[c].bytes[0];
+      std::vector<int64_t> numbers;
+      for (const char byte : raw) numbers.push_back(static_cast<uint8_t>(byte));
+      element.values[c] = integers({static_cast<int64_t>(numbers.size())}, numbers, DType::kUint8);
+    });
+    return then("decode_raw", dataset_.decode_raw("pixels", RawType::kUint8, {.dtype = DType::kUint8}),
+                std::move(model), ".decode_raw(\"pixels\", RawType::kUint8, {.dtype = DType::kUint8})");
+  }
   Model model = model_of_map(model_, [c = column("pixels")](ModelElement& element, int64_t) {
     const std::string raw = element.values[c].bytes[0];
     if (raw.size() % 2 != 0) return element.fail(ErrorCode::kParse);
@@ -567,6 +605,29 @@ TwinDataset TwinDataset::map_span_rows() const {
 TwinDataset TwinDataset::map_image_rows() const {
   return then("map", dataset_.map(image_rows()),
               model_of_map(model_, [](ModelElement& element, int64_t) { image_rows(element); }), ".map(image_rows())");
+}
+
+TwinDataset TwinDataset::decode_image(const DecodeImageOptions& options) const {
+  const TwinDataset pictures =
+      then("map", dataset_.map(picture_rows()),
+           model_of_map(model_, [](ModelElement& element, int64_t) { picture_rows(element); }), ".map(picture_rows())");
+  std::string code = fmt::format(".seed = {}", options.seed);
+  if (options.crop && options.crop->kind == CropKind::kRandomResized) {
+    code = ".crop = {{.kind = CropKind::kRandomResized}}, " + code;
+  } else if (options.crop) {
+    code = fmt::format(".crop = {{{{.kind = CropKind::{}, .height = {}, .width = {}}}}}, ",
+                       options.crop->kind == CropKind::kCentre ? "kCentre" : "kRandom", *options.crop->height,
+                       *options.crop->width) +
+           code;
+  }
+  if (options.size) code = fmt::format(".size = {{{{{}, {}}}}}, ", (*options.size)[0], (*options.size)[1]) + code;
+  TwinDataset twin = pictures.then(
+      "decode_image", pictures.dataset_.decode_image("picture", options),
+      model_of_decode_image(model_of_map(model_, [](ModelElement& element, int64_t) { picture_rows(element, true); }),
+                            options, num_decoded_),
+      fmt::format(".decode_image(\"picture\", {{{}}})", code));
+  ++twin.num_decoded_;
+  return twin;
 }
 
 TwinDataset TwinDataset::map_copied_records() const {
@@ -626,18 +687,16 @@ TwinDataset TwinDataset::cast(const std::string& feature, DType to) const {
   Model model = model_of_map(model_, [=, c = column(feature)](ModelElement& element, int64_t) {
     ModelValue& value = element.values[c];
     if (value.dtype == to) return;
-    const double limit = to == DType::kInt32 ? 0x1p31 : 0x1p63;
+    const double limit = to == DType::kUint8 ? 256 : to == DType::kInt32 ? 0x1p31 : 0x1p63;
     std::vector<int64_t> whole;
     std::vector<float> numbers;
     for (const int64_t x : value.integers) {
-      if (to == DType::kInt32 && (x < std::numeric_limits<int32_t>::min() || x > std::numeric_limits<int32_t>::max())) {
-        return element.fail(ErrorCode::kOutOfRange);
-      }
+      if (to != DType::kFloat32 && wrapped(to, x) != x) return element.fail(ErrorCode::kOutOfRange);
       // From an int32 and from an int64 alike: rounded to nearest.
       (to == DType::kFloat32 ? (void)numbers.push_back(static_cast<float>(x)) : whole.push_back(x));
     }
     for (const float x : value.floats) {
-      if (!(x >= -limit && x < limit)) return element.fail(ErrorCode::kOutOfRange);
+      if (!(to == DType::kUint8 ? x > -1 : x >= -limit) || !(x < limit)) return element.fail(ErrorCode::kOutOfRange);
       whole.push_back(static_cast<int64_t>(x));
     }
     value.dtype = to;
@@ -670,11 +729,11 @@ TwinDataset TwinDataset::drop(const std::vector<std::string>& features) const {
 }
 
 TwinDataset TwinDataset::one_hot(const std::string& feature, int64_t depth, DType dtype) const {
-  OneHotOptions options{.dtype = dtype, .on_value = int64_t{5}, .off_value = int64_t{-2}};
+  OneHotOptions options{.dtype = dtype, .on_value = int64_t{5}, .off_value = int64_t{2}};
   if (dtype == DType::kFloat32) options.on_value = 5.5;
   return then("one_hot", dataset_.one_hot(feature, depth, options),
               model_of_one_hot(model_, column(feature), depth, options),
-              fmt::format(".one_hot(\"{}\", {}, {{.dtype = {}, .on_value = {}, .off_value = int64_t{{-2}}}})", feature,
+              fmt::format(".one_hot(\"{}\", {}, {{.dtype = {}, .on_value = {}, .off_value = int64_t{{2}}}})", feature,
                           depth, dtype_code(dtype), dtype == DType::kFloat32 ? "5.5" : "int64_t{5}"));
 }
 
@@ -943,8 +1002,8 @@ TwinDataset TwinDataset::pack(int64_t length, int64_t look_ahead, LongSequences 
   for (const std::string& feature : features) {
     columns.push_back(column(feature));
     const bool is_float = schema()[columns.back()].dtype == DType::kFloat32;
-    options.values[feature] = is_float ? PaddingValue(0.5) : PaddingValue(int64_t{-1});
-    values += fmt::format("{}{{\"{}\", {}}}", values.empty() ? "" : ", ", feature, is_float ? "0.5" : "int64_t{-1}");
+    options.values[feature] = is_float ? PaddingValue(0.5) : PaddingValue(int64_t{3});
+    values += fmt::format("{}{{\"{}\", {}}}", values.empty() ? "" : ", ", feature, is_float ? "0.5" : "int64_t{3}");
   }
   TwinDataset twin =
       then("pack", dataset_.pack(length, options),
@@ -1029,6 +1088,50 @@ TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& drawn) const
                        options.seed));
   ++twin.num_augments_;
   return twin;
+}
+
+TwinDataset TwinDataset::resize(const ResizeOptions& options) const {
+  const std::string size = options.shorter_side
+                               ? fmt::format(".shorter_side = {}", *options.shorter_side)
+                               : fmt::format(".height = {}, .width = {}", *options.height, *options.width);
+  const std::string_view method = options.method == ResizeMethod::kNearest    ? "kNearest"
+                                  : options.method == ResizeMethod::kBilinear ? "kBilinear"
+                                                                              : "kArea";
+  return then(
+      "resize", dataset_.resize(options), model_of_resize(model_, column(options.feature), options),
+      fmt::format(".resize({{.feature = \"{}\", {}, .method = ResizeMethod::{}}})", options.feature, size, method));
+}
+
+TwinDataset TwinDataset::crop(const CropOptions& options) const {
+  const ImageCrop& window = options.window;
+  const std::string of_window =
+      window.kind == CropKind::kRandomResized
+          ? fmt::format(".kind = CropKind::kRandomResized, .area = {{{}, {}}}, .attempts = {}", window.area.first,
+                        window.area.second, window.attempts)
+          : fmt::format(".kind = CropKind::{}, .height = {}, .width = {}",
+                        window.kind == CropKind::kCentre ? "kCentre" : "kRandom", *window.height, *window.width);
+  TwinDataset twin =
+      then("crop", dataset_.crop(options), model_of_crop(model_, column(options.features[0]), options, num_crops_),
+           fmt::format(".crop({{.features = {}, .window = {{{}}}, .seed = {}}})", quoted(options.features), of_window,
+                       options.seed));
+  ++twin.num_crops_;
+  return twin;
+}
+
+TwinDataset TwinDataset::pad(const PadOptions& options) const {
+  return then("pad", dataset_.pad(options), model_of_pad(model_, column(options.feature), options),
+              fmt::format(".pad({{.feature = \"{}\", .height = {}, .width = {}, .value = {}, .kind = PadKind::{}}})",
+                          options.feature, options.height, options.width, options.value,
+                          options.kind == PadKind::kCentre ? "kCentre" : "kTopLeft"));
+}
+
+TwinDataset TwinDataset::normalize(const NormalizeOptions& options) const {
+  return then(
+      "normalize", dataset_.normalize(options), model_of_normalize(model_, column(options.feature), options),
+      fmt::format(".normalize({{.feature = \"{}\", .mean = {{{}}}, .standard_deviation = {{{}}}, .channels_first "
+                  "= {}}})",
+                  options.feature, fmt::join(options.mean, ", "), fmt::join(options.standard_deviation, ", "),
+                  options.channels_first));
 }
 
 TwinDataset TwinDataset::mixup(const std::vector<std::string>& features, double alpha, double probability,

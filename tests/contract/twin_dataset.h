@@ -31,6 +31,7 @@ class TwinDataset {
   static TwinDataset tfrecord(const std::vector<std::string>& names, const TfrecordOptions& options,
                               const Weave& weave = {});
   // Files of TextFiles, by name.
+  static TwinDataset files(const std::vector<std::string>& names, FilesOptions options, const Weave& weave);
   static TwinDataset text_lines(const std::vector<std::string>& names, FileReadOptions options,
                                 const Weave& weave = {});
   static TwinDataset fixed_length_records(const std::vector<std::string>& names, const FileReadOptions& options,
@@ -59,11 +60,13 @@ class TwinDataset {
   // The same features as a context, and the feature list `steps`.
   [[nodiscard]] TwinDataset parse_sequence_example(const std::vector<std::string>& context) const;
   // On `pixels` and `tensor`.
-  [[nodiscard]] TwinDataset decode_raw() const;
+  [[nodiscard]] TwinDataset decode_raw(bool as_uint8 = false) const;
   [[nodiscard]] TwinDataset parse_tensor() const;
   [[nodiscard]] TwinDataset map_number_rows() const;
   [[nodiscard]] TwinDataset map_span_rows() const;
   [[nodiscard]] TwinDataset map_image_rows() const;
+  // `map(picture_rows())`, and what decodes it.
+  [[nodiscard]] TwinDataset decode_image(const DecodeImageOptions& options) const;
   [[nodiscard]] TwinDataset map_copied_records() const;
   [[nodiscard]] TwinDataset map_fail_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset map_negate_blocks(const std::string& feature) const;
@@ -135,6 +138,11 @@ class TwinDataset {
                                           bool with_end, uint64_t seed) const;
   // On `image` and `large` of `map_image_rows`.
   [[nodiscard]] TwinDataset augment_images(const AugmentImagesOptions& options) const;
+  // On one of them, with what model.h says of sizes.
+  [[nodiscard]] TwinDataset resize(const ResizeOptions& options) const;
+  [[nodiscard]] TwinDataset crop(const CropOptions& options) const;
+  [[nodiscard]] TwinDataset pad(const PadOptions& options) const;
+  [[nodiscard]] TwinDataset normalize(const NormalizeOptions& options) const;
   [[nodiscard]] TwinDataset mixup(const std::vector<std::string>& features, double alpha, double probability,
                                   uint64_t seed) const;
   [[nodiscard]] TwinDataset cutmix(const std::string& image, const std::vector<std::string>& labels, double alpha,
@@ -200,6 +208,8 @@ class TwinDataset {
   uint64_t num_samples_ = 0;
   uint64_t num_resamples_ = 0;
   uint64_t num_augments_ = 0;
+  uint64_t num_crops_ = 0;
+  uint64_t num_decoded_ = 0;
   uint64_t num_mixups_ = 0;
   uint64_t num_cutmixes_ = 0;
   bool was_infinite_ = false;

@@ -137,6 +137,7 @@ json element_of(const Batch& batch) {
       case DType::kInt32: column["values"] = values_of<int32_t>(batch, feature.name); break;
       case DType::kInt64: column["values"] = values_of<int64_t>(batch, feature.name); break;
       case DType::kFloat32: column["values"] = values_of<float>(batch, feature.name); break;
+      case DType::kUint8: column["values"] = values_of<uint8_t>(batch, feature.name); break;
       case DType::kBytes: column["values"] = values_of<std::string_view>(batch, feature.name); break;
     }
   }

@@ -80,6 +80,7 @@ std::vector<Example> examples() {
   const Dataset pair = Dataset::zip({vectors({{1, 2, 3, 4}}, "a"), vectors({{5, 6, 7, 8}}, "b")});
   const std::vector<CsvColumn> columns = {{.name = "id", .dtype = kInt64}, {.name = "t"}};
   const RowKey key{"parity", [](const RowView& row) { return row.value<int64_t>("value") % 2; }};
+  const Dataset image = Dataset::rows({{"image", std::vector<int32_t>{1, 3, 5, 7}, Shape{1, 4, 1}}});
   const Dataset sequences = vectors({{1, 2, 3}, {4, 5}, {6}});
   return {
       SOURCE("0 4 8", range(0, 10, 4)),
@@ -113,6 +114,10 @@ std::vector<Example> examples() {
       EXAMPLE("[1,2,3,6] [4,5,0,0]", sequences, pack(4)),
       EXAMPLE("[1,1,1,2] [1,1,0,0]", sequences, pack(4)),
       EXAMPLE("[0,1,2,0] [0,1,0,0]", sequences, pack(4)),
+      EXAMPLE("[[[2],[6]]]", image, resize({.height = 1, .width = 2})),
+      EXAMPLE("[[[3],[5]]]", image, crop({.features = {"image"}, .window = {.height = 1, .width = 2}})),
+      EXAMPLE("[[[0],[1],[3],[5],[7],[0]]]", image, pad({.height = 1, .width = 6})),
+      EXAMPLE("[[[-1.5],[-0.5],[0.5],[1.5]]]", image, normalize({.mean = {4}, .standard_deviation = {2}})),
   };
 }
 

@@ -47,6 +47,12 @@ std::map<std::string, std::string> comments_in(const std::string& header, const 
   return comments;
 }
 
+// `0.08`, `3/4`.
+double number_in(const std::string& text) {
+  const size_t slash = text.find('/');
+  return slash == std::string::npos ? std::stod(text) : std::stod(text) / std::stod(text.substr(slash + 1));
+}
+
 // A number with a unit, a power, `kName`, `text`, or as it is; up to what follows in words.
 std::string value_in(const std::string& comment) {
   const size_t at = comment.rfind("Default: ");
@@ -61,8 +67,8 @@ std::string value_in(const std::string& comment) {
     return std::to_string(std::stoll(parts[1]) << shift);
   }
   if (std::regex_match(text, parts, std::regex("2\\^([0-9]+)"))) return std::to_string(1LL << std::stoi(parts[1]));
-  if (std::regex_match(text, parts, std::regex("([0-9]+) to ([0-9]+)"))) {
-    return fmt::format("{{least={}.0, most={}.0}}", parts[1].str(), parts[2].str());
+  if (std::regex_match(text, parts, std::regex("([0-9./]+) to ([0-9./]+)"))) {
+    return text_of_value(std::pair(number_in(parts[1]), number_in(parts[2])), /*all=*/true);
   }
   if (std::regex_match(text, parts, std::regex("k([A-Z][A-Za-z0-9]*)"))) return lower_case(parts[1].str());
   if (text.starts_with("none")) return "none";
@@ -100,25 +106,32 @@ TEST(OptionDefaults, AreWhatTheCommentsSay) {
   expect_defaults<CacheOptions>("ops/keep/cache.h", "CacheOptions");
   expect_defaults<ChooseOptions>("ops/combine/choose_from_datasets.h", "ChooseOptions");
   expect_defaults<CorruptSpansOptions>("ops/tokens/corrupt_spans.h", "CorruptSpansOptions");
+  expect_defaults<CropOptions>("ops/images/crop.h", "CropOptions");
   expect_defaults<CsvColumn>("ops/parse/parse_csv.h", "CsvColumn");
   expect_defaults<CsvFormat>("formats/csv/format.h", "CsvFormat");
   expect_defaults<CutmixOptions>("ops/images/cutmix.h", "CutmixOptions");
   expect_defaults<DamagePolicy>("formats/records/damage_policy.h", "DamagePolicy");
+  expect_defaults<DecodeImageOptions>("ops/images/decode_image.h", "DecodeImageOptions");
   expect_defaults<DecodeRawOptions>("ops/parse/decode_raw.h", "DecodeRawOptions");
   expect_defaults<FeaturePadding>("ops/batch/padding.h", "FeaturePadding");
+  expect_defaults<FilesOptions>("ops/sources/files.h", "FilesOptions");
   expect_defaults<FileReadOptions>("ops/sources/file_source.h", "FileReadOptions");
   expect_defaults<FixedLengthFormat>("formats/fixed_length/reader.h", "FixedLengthFormat");
   expect_defaults<GlobalShuffleOptions>("ops/sources/global_shuffle.h", "GlobalShuffleOptions");
+  expect_defaults<ImageCrop>("ops/images/crop_window.h", "ImageCrop");
   expect_defaults<InterleaveOptions>("ops/combine/interleave.h", "InterleaveOptions");
   expect_defaults<MaskSpans>("ops/tokens/mask_choice.h", "MaskSpans");
   expect_defaults<MaskTokensOptions>("ops/tokens/mask_tokens.h", "MaskTokensOptions");
   expect_defaults<MixupOptions>("ops/images/mixup.h", "MixupOptions");
+  expect_defaults<NormalizeOptions>("ops/images/normalize.h", "NormalizeOptions");
   expect_defaults<OneHotOptions>("ops/features/one_hot.h", "OneHotOptions");
   expect_defaults<PackOptions>("ops/tokens/pack.h", "PackOptions");
+  expect_defaults<PadOptions>("ops/images/pad.h", "PadOptions");
   expect_defaults<PaddedBatchOptions>("ops/batch/padding.h", "PaddedBatchOptions");
   expect_defaults<ParseTensorOptions>("ops/parse/parse_tensor.h", "ParseTensorOptions");
   expect_defaults<RaggedBatchOptions>("ops/batch/ragged_batch.h", "RaggedBatchOptions");
   expect_defaults<RejectionResampleOptions>("ops/flow/rejection_resample.h", "RejectionResampleOptions");
+  expect_defaults<ResizeOptions>("ops/images/resize.h", "ResizeOptions");
   expect_defaults<SampleOptions>("ops/combine/sample_from_datasets.h", "SampleOptions");
   expect_defaults<ShuffleOptions>("ops/flow/shuffle.h", "ShuffleOptions");
   expect_defaults<TfrecordOptions>("ops/sources/tfrecord.h", "TfrecordOptions");

@@ -43,6 +43,7 @@
 #include "millrace/pipeline/stream_hash.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "pipeline/definition/pipeline_def.pb.h"
+#include "tests/support/encoded_pictures.h"
 #include "tests/support/example_messages.h"
 #include "tests/support/temporary_folder.h"
 
@@ -449,6 +450,15 @@ void Options::of_sources() {
     with_reading(of, "read.", read);
   }
   {
+    Tested<FilesArguments> of({.files = files("lines"), .options = {}});
+    with_damage(of, "damage.", [](auto& a) -> DamagePolicy& { return a.options.damage; });
+    of.with("files", WITH(a.files = files("lines", 2)));
+    of.with("label_from_folder", WITH(a.options.label_from_folder = true));
+    of.with("shuffle_files", WITH(a.options.shuffle_files = true; a.options.seed = 7));
+    of.with("seed", WITH(a.options.seed = 7), WITH(a.options.shuffle_files = true));
+    of.with("max_file_bytes", WITH(a.options.max_file_bytes = 3));
+  }
+  {
     Tested<FixedLengthRecordsArguments> of({.shards = files("words"), .format = {.record_bytes = 4}, .read = {}});
     of.with("shards", WITH(a.shards = files("words", 2)));
     of.with("record_bytes", WITH(a.format.record_bytes = 2));
@@ -554,9 +564,35 @@ void Options::of_parsing() {
       .with("damage", WITH(a.damage = DamagePolicy::kSkip));
   const Dataset bytes = Dataset::rows(
       {{"bytes", std::vector<std::string>{"abcd", "efgh"}}, {"more", std::vector<std::string>{"ijkl", "mnop"}}});
+  const std::string picture = test::written_png(test::drawn_picture(16, 20, 4));
+  const std::string turned = test::with_segment(test::written_jpeg(test::drawn_picture(16, 20, 3)), 0xe1,
+                                                std::string("Exif\0\0", 6) + test::exif_data(6));
+  const Dataset pictures = Dataset::rows(
+      {{"bytes", std::vector<std::string>{picture, turned}}, {"more", std::vector<std::string>{turned, picture}}});
+  Tested<DecodeImageArguments>({.feature = "bytes", .options = {}}, {pictures})
+      .with("feature", WITH(a.feature = "more"))
+      .with("channels", WITH(a.options.channels = 1))
+      .with("size", WITH(a.options.size = Shape{16, 20}))
+      .with("background", WITH(a.options.background = Shape{0, 0, 0}))
+      .with("crop.kind", WITH(a.options.crop->kind = CropKind::kRandom),
+            WITH(a.options.crop = ImageCrop{.height = 5, .width = 5}))
+      .with("crop.height", WITH(a.options.crop->height = 6), WITH(a.options.crop = ImageCrop{.height = 5, .width = 5}))
+      .with("crop.width", WITH(a.options.crop->width = 6), WITH(a.options.crop = ImageCrop{.height = 5, .width = 5}))
+      .with("crop.area", WITH(a.options.crop->area = {0.5, 0.6}),
+            WITH(a.options.crop = ImageCrop{.kind = CropKind::kRandomResized}))
+      .with("crop.ratio", WITH(a.options.crop->ratio = {1, 1}),
+            WITH(a.options.crop = ImageCrop{.kind = CropKind::kRandomResized}))
+      .with("crop.attempts", WITH(a.options.crop->attempts = 0),
+            WITH(a.options.crop = ImageCrop{.kind = CropKind::kRandomResized}))
+      .with("seed", WITH(a.options.seed = 7),
+            WITH(a.options.crop = ImageCrop{.kind = CropKind::kRandom, .height = 5, .width = 5}))
+      .with("upright", WITH(a.options.upright = true))
+      .with("least_side", WITH(a.options.least_side = 2))
+      .with("max_pixels", WITH(a.options.max_pixels = 1));
   Tested<DecodeRawArguments>({.feature = "bytes", .type = RawType::kInt16, .options = {}}, {bytes})
       .with("feature", WITH(a.feature = "more"))
       .with("type", WITH(a.type = RawType::kInt8))
+      .with("dtype", WITH(a.options.dtype = DType::kUint8), WITH(a.type = RawType::kUint8))
       .with("shape", WITH(a.options.shape = Shape{2}))
       .with("little_endian", WITH(a.options.little_endian = false));
   const std::string two_filled("\x08\x03\x12\x04\x12\x02\x08\x02:\x01\x07", 11);
@@ -728,8 +764,43 @@ void Options::of_tokens_and_images() {
       .with("flip_up_down", WITH(a.options.flip_up_down = true))
       .with("brightness", WITH(a.options.brightness = 0.7))
       .with("contrast", WITH(a.options.contrast = {0.5, 2}))
+      .with("saturation", WITH(a.options.saturation = {0.5, 2}))
+      .with("hue", WITH(a.options.hue = 0.25))
       .with("clip", WITH(a.options.clip = {{0, 9}}))
       .with("seed", WITH(a.options.seed = 7));
+  const auto by_shorter_side = [](auto& a) {
+    a.options.height = a.options.width = {};
+    a.options.shorter_side = 2;
+  };
+  Tested<ResizeArguments>({.options = {.height = 3, .width = 2}}, {images})
+      .with("feature", WITH(a.options.feature = "image_too"))
+      .with("height", WITH(a.options.height = 2))
+      .with("width", WITH(a.options.width = 3))
+      .with("shorter_side", WITH(a.options.shorter_side = 3), by_shorter_side)
+      .with("method", WITH(a.options.method = ResizeMethod::kNearest))
+      .with("antialias", WITH(a.options.antialias = true));
+  const auto resized = [](auto& a) { a.options.window = {.kind = CropKind::kRandomResized}; };
+  Tested<CropArguments>(
+      {.options = {.features = {"image"}, .window = {.kind = CropKind::kRandom, .height = 2, .width = 3}}}, {images})
+      .with("features", WITH(a.options.features = {"image_too"}))
+      .with("kind", WITH(a.options.window.kind = CropKind::kCentre))
+      .with("height", WITH(a.options.window.height = 3))
+      .with("width", WITH(a.options.window.width = 2))
+      .with("area", WITH(a.options.window.area = {0.5, 0.75}), resized)
+      .with("ratio", WITH(a.options.window.ratio = {2, 3}), resized)
+      .with("attempts", WITH(a.options.window.attempts = 0), resized)
+      .with("seed", WITH(a.options.seed = 7));
+  Tested<PadArguments>({.options = {.height = 5, .width = 6}}, {images})
+      .with("feature", WITH(a.options.feature = "image_too"))
+      .with("height", WITH(a.options.height = 6))
+      .with("width", WITH(a.options.width = 5))
+      .with("value", WITH(a.options.value = 0.5))
+      .with("kind", WITH(a.options.kind = PadKind::kTopLeft));
+  Tested<NormalizeArguments>({.options = {.mean = {3}, .standard_deviation = {2}}}, {images})
+      .with("feature", WITH(a.options.feature = "image_too"))
+      .with("mean", WITH(a.options.mean = {1, 2, 3}))
+      .with("standard_deviation", WITH(a.options.standard_deviation = {1, 2, 3}))
+      .with("channels_first", WITH(a.options.channels_first = true));
   Tested<MixupArguments>({.options = {.features = {"image"}}}, {images.batch(4)})
       .with("features", WITH(a.options.features = {"image", "label"}))
       .with("alpha", WITH(a.options.alpha = 3))

@@ -395,6 +395,7 @@ ParsedValue value_of(const Column& column, size_t element) {
     case DType::kInt64: read(int64_t{}, int64_t{}); break;
     case DType::kFloat32: read(float{}, float{}); break;
     case DType::kBytes: read(std::string{}, std::string_view{}); break;
+    case DType::kUint8: read(int64_t{}, uint8_t{}); break;
   }
   return value;
 }

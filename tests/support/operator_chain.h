@@ -42,13 +42,7 @@ std::string print_values(const Column& column, size_t element) {
 }
 
 inline std::string print_value(const Column& column, size_t element) {
-  switch (column.dtype()) {
-    case DType::kInt32: return print_values<int32_t>(column, element);
-    case DType::kInt64: return print_values<int64_t>(column, element);
-    case DType::kFloat32: return print_values<float>(column, element);
-    case DType::kBytes: return print_values<std::string_view>(column, element);
-  }
-  return "?";
+  return visit_dtype(column.dtype(), [&]<typename T>() { return print_values<T>(column, element); });
 }
 
 // One element as text: `x=1 tokens=[1,2]`, or `error: user_function: …`.

@@ -199,7 +199,39 @@ def span_noise():
     return cases
 
 
+def resize():
+    """tf.image.resize; float32 results as the shortest decimals that are them."""
+    rng = np.random.default_rng(5)
+    pairs = [
+        # shape, size, dtype
+        ((1, 1, 3), (3, 2), "float32"), ((1, 1, 1), (1, 1), "uint8"), ((2, 3, 1), (7, 5), "float32"),
+        ((5, 7, 3), (5, 7), "uint8"), ((5, 7, 3), (3, 2), "uint8"), ((5, 7, 3), (11, 16), "float32"),
+        ((8, 6, 4), (4, 3), "uint8"), ((8, 6, 4), (16, 12), "float32"), ((8, 6, 1), (4, 12), "int32"),
+        ((6, 8, 2), (1, 1), "float32"), ((13, 9, 3), (6, 4), "float32"), ((13, 9, 3), (4, 13), "uint8"),
+        ((9, 13, 1), (13, 4), "float32"), ((1, 9, 1), (4, 20), "float32"), ((9, 1, 5), (3, 3), "uint8"),
+        ((10, 4, 3), (3, 9), "int32"), ((23, 31, 1), (16, 16), "uint8"), ((16, 16, 1), (23, 31), "float32"),
+        ((40, 3, 1), (3, 1), "float32"), ((3, 3, 3), (1, 8), "uint8"), ((2, 6, 5, 3), (4, 8), "uint8"),
+        ((3, 4, 4, 1), (3, 3), "float32"),
+    ]
+    cases = []
+    for shape, size, dtype in pairs:
+        if dtype == "float32":
+            image = rng.integers(0, 10001, shape).astype(np.float32) / np.float32(10000)
+        elif dtype == "uint8":
+            image = rng.integers(0, 256, shape).astype(np.uint8)
+        else:
+            image = rng.integers(-1000, 100000, shape).astype(np.int32)
+        for method in ["nearest", "bilinear", "bicubic", "area"]:
+            for antialias in [False, True] if method in ("bilinear", "bicubic") else [False]:
+                out = tf.image.resize(tf.constant(image), size, method=method, antialias=antialias).numpy()
+                cases.append({"method": method, "antialias": antialias, "dtype": dtype, "shape": list(shape),
+                              "size": list(size), "image": [float(str(x)) for x in image.reshape(-1)],
+                              "gives": str(out.dtype), "values": [float(str(x)) for x in out.reshape(-1)]})
+    return cases
+
+
 write("interleave.jsonl", interleave())
 write("one_hot.jsonl", one_hot())
 write("parse_tensor.jsonl", parse_tensor())
 write("span_noise.jsonl", span_noise())
+write("resize.jsonl", resize())

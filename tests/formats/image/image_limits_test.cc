@@ -61,6 +61,13 @@ TEST(ImageLimits, RefuseAJpegOfThousandsOfScans) {
   EXPECT_EQ(decode_refusal(bytes), "out_of_range: JPEG has more scans than the limit of 500");
 }
 
+// libjpeg passes over a segment whose length is too small, and reads what follows.
+TEST(ImageLimits, CountScansAfterASegmentThatIsTooShort) {
+  std::string bytes = with_scans(written_jpeg(drawn_picture(40, 40, 3), {.scan_for_each_component = true}), 600);
+  bytes.insert(2, std::string("\xff\xfe\0\0", 4));
+  EXPECT_EQ(decode_refusal(bytes), "out_of_range: JPEG has more scans than the limit of 500");
+}
+
 // Also scans in an EXIF thumbnail are none of the picture's.
 TEST(ImageLimits, CountScansOfThePictureOnly) {
   const std::string progressive = written_jpeg(drawn_picture(40, 40, 3), {.progressive = true});

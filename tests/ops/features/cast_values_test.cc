@@ -27,7 +27,7 @@ bool cast_one(From value, To& to) {
   if constexpr (std::is_floating_point_v<From>) {
     const double whole = std::trunc(static_cast<double>(value));
     const double limit = std::ldexp(1.0, std::numeric_limits<To>::digits);
-    if (std::isnan(whole) || whole < -limit || whole >= limit) return false;
+    if (std::isnan(whole) || whole < (std::is_signed_v<To> ? -limit : 0) || whole >= limit) return false;
   } else if constexpr (sizeof(To) < sizeof(From) && std::is_integral_v<To>) {
     if (value != static_cast<From>(static_cast<To>(value))) return false;
   }
@@ -51,17 +51,22 @@ std::vector<From> special_values() {
       both(limit);
       both(std::nextafter(limit, Limits::infinity()));
     }
+    for (const From value : {255.0F, 255.99F, 256.0F, 0.99F}) both(value);
     values.push_back(std::bit_cast<float>(0x7f800001U));  // a signaling NaN
   } else {
     using Limits = std::numeric_limits<From>;
     values = {0, Limits::min(), Limits::min() + 1, Limits::max() - 1, Limits::max()};
-    // Halves of what float keeps, and their neighbours; double keeps some of those that float does not.
-    for (const int bit : {24, 25, 30, 31, 32, 33, 53, 54, 62}) {
-      if (bit >= Limits::digits) break;
-      const From power = From{1} << bit;
-      const From half = From{1} << (bit - 24);
-      for (const From off : {From{0}, From{1}, half, From{3} * half}) {
-        for (const From value : {power + off - 1, power + off, power + off + 1}) both(value);
+    for (const int value : {1, 127, 128, 255}) both(static_cast<From>(value));
+    if constexpr (sizeof(From) > 1) {
+      both(256);
+      // Halves of what float keeps, and their neighbours; double keeps some of those that float does not.
+      for (const int bit : {24, 25, 30, 31, 32, 33, 53, 54, 62}) {
+        if (bit >= Limits::digits) break;
+        const From power = From{1} << bit;
+        const From half = From{1} << (bit - 24);
+        for (const From off : {From{0}, From{1}, half, From{3} * half}) {
+          for (const From value : {power + off - 1, power + off, power + off + 1}) both(value);
+        }
       }
     }
   }
@@ -80,22 +85,27 @@ void expect_casts(const std::vector<From>& values) {
       << values.size() << " values";
   for (size_t i = 0; i < cast.size(); ++i) {
     ASSERT_EQ(std::memcmp(&cast[i], &expected[i], sizeof(To)), 0)
-        << "value " << i << " of " << values.size() << ": " << cast[i] << ", not " << expected[i];
+        << "value " << i << " of " << values.size() << ": " << +cast[i] << ", not " << +expected[i];
   }
 }
 
-// Values that fit anywhere, with fractions where there are some.
-template <typename From>
+// Values that fit, with fractions where there are some.
+template <typename From, typename To>
 std::vector<From> plain_values(size_t count) {
   std::vector<From> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<From>((static_cast<double>(i) - 30) * 12345.25);
+  for (size_t i = 0; i < count; ++i) {
+    const auto number = static_cast<double>(i);
+    values[i] = static_cast<From>(sizeof(From) == 1 || sizeof(To) == 1 ? 3.25 * number : (number - 30) * 12345.25);
+  }
   return values;
 }
 
 template <typename P>
 class CastValuesTest : public ::testing::Test {};
-using Pairs = ::testing::Types<Pair<int32_t, int64_t>, Pair<int32_t, float>, Pair<int64_t, int32_t>,
-                               Pair<int64_t, float>, Pair<float, int32_t>, Pair<float, int64_t>>;
+using Pairs =
+    ::testing::Types<Pair<int32_t, int64_t>, Pair<int32_t, float>, Pair<int64_t, int32_t>, Pair<int64_t, float>,
+                     Pair<float, int32_t>, Pair<float, int64_t>, Pair<uint8_t, int32_t>, Pair<uint8_t, int64_t>,
+                     Pair<uint8_t, float>, Pair<int32_t, uint8_t>, Pair<int64_t, uint8_t>, Pair<float, uint8_t>>;
 TYPED_TEST_SUITE(CastValuesTest, Pairs);
 
 constexpr size_t kMost = 70;
@@ -104,7 +114,8 @@ TYPED_TEST(CastValuesTest, PlainValuesOfEveryCountComeOutAsOneByOne) {
   using From = typename TypeParam::From;
   test::for_each_instruction_set([] {
     for (size_t count = 0; count <= kMost; ++count) {
-      ASSERT_NO_FATAL_FAILURE((expect_casts<From, typename TypeParam::To>(plain_values<From>(count))));
+      ASSERT_NO_FATAL_FAILURE(
+          (expect_casts<From, typename TypeParam::To>(plain_values<From, typename TypeParam::To>(count))));
     }
   });
 }
@@ -115,7 +126,7 @@ TYPED_TEST(CastValuesTest, ASpecialValueInEveryPlaceAmongPlainOnesComesOutAsAlon
     constexpr size_t kCount = 40;  // two of the widest vectors and a rest
     for (const From special : special_values<From>()) {
       for (size_t place = 0; place < kCount; ++place) {
-        std::vector<From> values = plain_values<From>(kCount);
+        std::vector<From> values = plain_values<From, typename TypeParam::To>(kCount);
         values[place] = special;
         ASSERT_NO_FATAL_FAILURE((expect_casts<From, typename TypeParam::To>(values)));
       }

@@ -176,6 +176,104 @@ TEST(AugmentImagesTest, ContrastKeepsTheMeanOfEachChannel) {
   EXPECT_LT(std::abs(sum / kRows - 1) / std::sqrt(1.0 / 12 / kRows), kBound);
 }
 
+// One pixel of an image for each colour.
+Block colours(BufferPool& pool, DType dtype, size_t count) {
+  const auto schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{{"x", dtype, {1, 7, 3}}});
+  Block block(schema, {Column::fixed(pool, dtype, {1, 7, 3}, count)}, count);
+  constexpr std::array<float, 21> kColours{0.75F, 0.5F,   0.25F, 0.25F, 0.75F, 0.5F, 0.5F, 0.25F, 0.75F, 1, 0,
+                                           0,     0.125F, 0.5F,  0.5F,  0.5F,  0.5F, 0.5F, 0,     0,     0};
+  for (size_t i = 0; i < kColours.size() * count; ++i) {
+    const float value = kColours[i % kColours.size()];
+    visit_dtype(dtype, [&]<typename T>() {
+      if constexpr (std::is_floating_point_v<T>) block.mutable_columns()[0].mutable_values<T>()[i] = value;
+      if constexpr (std::is_integral_v<T>) {
+        block.mutable_columns()[0].mutable_values<T>()[i] = static_cast<T>(std::lround(255 * value));
+      }
+    });
+  }
+  return block;
+}
+
+// By hue, saturation and value, as colorsys of Python's library has them.
+std::array<double, 3> recoloured(std::span<const float> rgb, double factor, double turns) {
+  const double most = std::max({rgb[0], rgb[1], rgb[2]});
+  const double least = std::min({rgb[0], rgb[1], rgb[2]});
+  if (most == least) return {most, most, most};
+  const double saturation = std::min((most - least) / most * factor, 1.0);
+  const auto apart = [&](float channel) { return (most - channel) / (most - least); };
+  const double r = apart(rgb[0]);
+  const double g = apart(rgb[1]);
+  const double b = apart(rgb[2]);
+  double hue = (rgb[0] == most ? b - g : rgb[1] == most ? 2 + r - b : 4 + g - r) / 6 + turns;
+  hue -= std::floor(hue);
+  const int sixth = static_cast<int>(hue * 6);
+  const double rest = hue * 6 - sixth;
+  const double p = most * (1 - saturation);
+  const double q = most * (1 - saturation * rest);
+  const double t = most * (1 - saturation * (1 - rest));
+  const std::array<std::array<double, 3>, 6> sixths{
+      {{most, t, p}, {q, most, p}, {p, most, t}, {p, q, most}, {t, p, most}, {most, p, q}}};
+  return sixths[static_cast<size_t>(sixth) % 6];
+}
+
+TEST(AugmentImagesTest, SaturationAndHueAreChangedByTheCircleOfColours) {
+  BufferPool pool;
+  constexpr size_t kRows = 2000;
+  for (const DType dtype : {DType::kFloat32, DType::kUint8, DType::kInt32}) {
+    const Block block = colours(pool, dtype, kRows);
+    const AugmentImagesOptions options{.features = {"x"}, .saturation = {0.5, 1.75}, .hue = 0.3};
+    const Block changed = AugmentImagesOperator(block.schema(), options).apply(block, pool);
+    const CounterRng rng(0, operator_id("augment_images"));
+    for (size_t row = 0; row < kRows; ++row) {
+      const double factor = 0.5 + 1.25 * std::ldexp(rng.words(row, 1)[0], -32);
+      const double turns = 0.3 * (std::ldexp(rng.words(row, 1)[1], -31) - 1);
+      for (size_t pixel = 0; pixel < 7; ++pixel) {
+        std::array<float, 3> before{};
+        visit_dtype(dtype, [&]<typename T>() {
+          if constexpr (std::is_arithmetic_v<T>) {
+            const std::span<const T> values = block.column(0).values<T>(row).subspan(3 * pixel, 3);
+            std::copy(values.begin(), values.end(), before.begin());
+          }
+        });
+        const auto expected = recoloured(before, factor, turns);
+        for (size_t c = 0; c < 3; ++c) {
+          visit_dtype(dtype, [&]<typename T>() {
+            if constexpr (std::is_arithmetic_v<T>) {
+              const auto value = static_cast<double>(changed.column(0).values<T>(row)[3 * pixel + c]);
+              constexpr bool kWhole = std::is_integral_v<T>;
+              ASSERT_NEAR(value, expected[c], kWhole ? 0.5 + 1e-4 : 1e-6)
+                  << to_string(dtype) << " row " << row << " pixel " << pixel << " channel " << c;
+            }
+          });
+        }
+      }
+    }
+  }
+}
+
+// tf.image.adjust_saturation(tf.image.adjust_hue(x, 0.5), 0) and its like: half a turn gives the complement.
+TEST(AugmentImagesTest, WithoutSaturationWhatIsLeftIsGreyAndWithMoreItIsPure) {
+  BufferPool pool;
+  const Block block = colours(pool, DType::kUint8, 3);
+  const auto all = [&](const AugmentImagesOptions& options) {
+    const Block changed = AugmentImagesOperator(block.schema(), options).apply(block, pool);
+    const auto values = changed.column(0).values<uint8_t>(2);
+    return std::vector<int>(values.begin(), values.end());
+  };
+  EXPECT_THAT(
+      all({.features = {"x"}, .saturation = {0, 0}}),
+      ElementsAre(191, 191, 191, 191, 191, 191, 191, 191, 191, 255, 255, 255, 128, 128, 128, 128, 128, 128, 0, 0, 0));
+  // Below black there is no saturation, and nothing is divided by 0.
+  const auto schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{{"x", DType::kFloat32, {1, 1, 3}}});
+  Block below(schema, {Column::fixed(pool, DType::kFloat32, {1, 1, 3}, 1)}, 1);
+  const std::array<float, 3> dark{0, -0.25F, -0.5F};
+  std::copy(dark.begin(), dark.end(), below.mutable_columns()[0].mutable_values<float>().begin());
+  const Block grey = AugmentImagesOperator(schema, {.features = {"x"}, .saturation = {0, 0}}).apply(below, pool);
+  EXPECT_THAT(grey.column(0).values<float>(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(all({.features = {"x"}, .saturation = {1e6, 1e6}}),
+              ElementsAre(191, 96, 0, 0, 191, 96, 96, 0, 191, 255, 0, 0, 0, 128, 128, 128, 128, 128, 0, 0, 0));
+}
+
 TEST(AugmentImagesTest, FloatsAreCutWhereThatIsAskedFor) {
   BufferPool pool;
   const Block block = pairs(pool, 200);
@@ -249,6 +347,10 @@ TEST(AugmentImagesTest, ErrorsPassAndImagesThatCannotBeAreErrors) {
                   .then<AugmentImagesOperator>(nothing)
                   .elements(),
               IsEmpty());
+  EXPECT_THAT(images_of(Chain::source<RangeOperator>(0, 1, 1, "x"), {1, 2, kVaries}, {1, 2, 1})
+                  .then<AugmentImagesOperator>(AugmentImagesOptions{.features = {"image"}, .hue = 0.1})
+                  .elements(),
+              ElementsAre(HasSubstr("'image' has shape [1,2,1], and saturation and hue need 3 channels")));
   // Batches of images without channels look like images.
   const Chain batches = images_of(Chain::source<RangeOperator>(0, 2, 1, "x").then<BatchOperator>(2, BatchOptions{}),
                                   {2, 2, 2}, {2, 2, 2});
@@ -268,6 +370,9 @@ TEST(AugmentImagesTest, BadOptionsAreRefused) {
     }
     return "accepted";
   };
+  const auto of = [](DType dtype, const Shape& shape) {
+    return std::make_shared<const Schema>(std::vector<FeatureSpec>{{"image", dtype, shape}});
+  };
   EXPECT_EQ(why({.features = {"low", "bytes"}}), "accepted");
   EXPECT_THAT(why({}), HasSubstr("name the features"));
   EXPECT_THAT(why({.features = {"low", "low"}}), HasSubstr("'low' is named twice"));
@@ -275,10 +380,12 @@ TEST(AugmentImagesTest, BadOptionsAreRefused) {
   EXPECT_THAT(why({.features = {"low"}, .brightness = -1}), HasSubstr("brightness is -1"));
   EXPECT_THAT(why({.features = {"low"}, .contrast = {1, 0.5}}), HasSubstr("contrast is 1 to 0.5"));
   EXPECT_THAT(why({.features = {"low"}, .contrast = {-1, 0.5}}), HasSubstr("contrast is -1 to 0.5"));
+  EXPECT_THAT(why({.features = {"image"}, .saturation = {1, 0.5}}, of(DType::kUint8, {2, 2, 3})),
+              HasSubstr("saturation is 1 to 0.5"));
+  EXPECT_THAT(why({.features = {"low"}, .hue = 0.1}), HasSubstr("saturation and hue need 3 channels"));
+  EXPECT_THAT(why({.features = {"image"}, .hue = 0.51}, of(DType::kUint8, {2, 2, 3})), HasSubstr("hue is 0.51"));
+  EXPECT_EQ(why({.features = {"image"}, .hue = 0.5}, of(DType::kUint8, {2, 2, kVaries})), "accepted");
   EXPECT_THAT(why({.features = {"low"}, .clip = std::pair(1.0, 1.0)}), HasSubstr("clip is 1 to 1"));
-  const auto of = [](DType dtype, const Shape& shape) {
-    return std::make_shared<const Schema>(std::vector<FeatureSpec>{{"image", dtype, shape}});
-  };
   EXPECT_THAT(why({.features = {"image"}}, of(DType::kInt64, {2, 2, 1})), HasSubstr("'image' is int64 [2,2,1]"));
   EXPECT_THAT(why({.features = {"image"}}, of(DType::kInt32, {2, 2})), HasSubstr("'image' is int32 [2,2]"));
   EXPECT_THAT(why({.features = {"image"}, .rotate = true}, of(DType::kInt32, {2, 3, 1})),

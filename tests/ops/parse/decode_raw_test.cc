@@ -73,6 +73,13 @@ TEST(DecodeRaw, ReadsTypesThatNoColumnHasAsThoseThatHoldThem) {
   EXPECT_THAT(decoded({"\x01\x00\x01\x02"s}, RawType::kBool), ElementsAre("raw=[1,0,1,1] i=0"));
 }
 
+TEST(DecodeRaw, BytesStayBytesWhereThatIsAskedFor) {
+  EXPECT_THAT(decoded({"\x00\x7f\x80\xff"s, ""}, RawType::kUint8, {.dtype = DType::kUint8}),
+              ElementsAre("raw=[0,127,128,255] i=0", "raw=[] i=1"));
+  EXPECT_THAT(decoded({"abcd"}, RawType::kUint8, {.shape = {{2, 2}}, .dtype = DType::kUint8}),
+              ElementsAre("raw=[[97,98],[99,100]] i=0"));
+}
+
 TEST(DecodeRaw, AFloat64BeyondFloat32IsAnError) {
   EXPECT_THAT(decoded({"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\xf0\x47"s,
                        "\x00\x00\x00\xe0\xff\xff\xef\x47"s},
@@ -101,9 +108,9 @@ TEST(DecodeRaw, ErrorsBeforeItPass) {
 }
 
 TEST(DecodeRaw, RefusesWhatCannotWorkInTheBuilder) {
-  const auto refusal = [](const FeatureSpec& spec, const DecodeRawOptions& options) {
+  const auto refusal = [](const FeatureSpec& spec, const DecodeRawOptions& options, RawType type = RawType::kInt32) {
     try {
-      const DecodeRawOperator op(std::make_shared<const Schema>(std::vector{spec}), "raw", RawType::kInt32, options);
+      const DecodeRawOperator op(std::make_shared<const Schema>(std::vector{spec}), "raw", type, options);
       return op.schema()->to_string();
     } catch (const ErrorException& error) {
       return std::string(error.what());
@@ -112,6 +119,11 @@ TEST(DecodeRaw, RefusesWhatCannotWorkInTheBuilder) {
   const FeatureSpec scalar{.name = "raw", .dtype = DType::kBytes, .shape = {}};
   EXPECT_EQ(refusal(scalar, {}), "raw int32 [?]");
   EXPECT_EQ(refusal(scalar, {.shape = {{4, 2}}}), "raw int32 [4,2]");
+  EXPECT_EQ(refusal(scalar, {.dtype = DType::kInt32}), "raw int32 [?]");
+  EXPECT_EQ(refusal(scalar, {.dtype = DType::kUint8}, RawType::kUint8), "raw uint8 [?]");
+  EXPECT_THAT(refusal(scalar, {.dtype = DType::kUint8}), HasSubstr("int32 comes as int32, not as uint8"));
+  EXPECT_THAT(refusal(scalar, {.dtype = DType::kFloat32}, RawType::kUint8),
+              HasSubstr("uint8 comes as int32 or uint8, not as float32"));
   EXPECT_THAT(refusal(scalar, {.shape = {{kVaries, 2}}}), HasSubstr("shape [?,2] must be fixed"));
   EXPECT_THAT(refusal({.name = "raw", .dtype = DType::kBytes, .shape = {3}}, {}), HasSubstr("put it before batch"));
   EXPECT_THAT(refusal({.name = "raw", .dtype = DType::kInt64, .shape = {}}, {}), HasSubstr("is int64 []"));

@@ -136,6 +136,7 @@ nlohmann::json read_as(const std::string& message, const std::string& dtype) {
         break;
       case DType::kInt32: read(std::vector<int32_t>(count), same); break;
       case DType::kInt64: read(std::vector<int64_t>(count), same); break;
+      case DType::kUint8: read(std::vector<uint8_t>(count), same); break;
       case DType::kBytes:
         read(std::vector<std::string_view>(count), [](std::string_view value) {
           std::string text;  // as UTF-8
@@ -175,7 +176,14 @@ TEST(ParseTensor, GivesTheTypeThatIsAskedForWhereItHoldsTheValues) {
   constexpr int kUint64 = 23;
   const std::string small = tensor(kUint8, {2}) + field(4, "\xff\x07");
   EXPECT_THAT(parsed({small}, DType::kInt64, {2}), ElementsAre("t=[255,7]"));
+  EXPECT_THAT(parsed({small}, DType::kUint8, {2}), ElementsAre("t=[255,7]"));
+  EXPECT_THAT(parsed({tensor(kUint8, {3}) + field(7, "\x05\xff\x01")}, DType::kUint8, {3}),
+              ElementsAre("t=[5,255,255]"))
+      << "a list, whose last value fills it up";
   const std::string wide = tensor(kInt64, {2}) + field(4, raw<int64_t>({-1, 7}));
+  EXPECT_THAT(parsed({wide}, DType::kUint8, {2})[0], HasSubstr("the value -1 does not fit in uint8"));
+  EXPECT_THAT(parsed({tensor(kInt64, {}) + field(4, raw<int64_t>({256}))}, DType::kUint8, {})[0],
+              HasSubstr("the value 256 does not fit in uint8"));
   EXPECT_THAT(parsed({wide}, DType::kInt32, {2}), ElementsAre("t=[-1,7]"));
   EXPECT_THAT(parsed({tensor(kInt64, {}) + field(4, raw<int64_t>({1LL << 31}))}, DType::kInt32, {})[0],
               HasSubstr("parse: feature 't': the value 2147483648 does not fit in int32"));

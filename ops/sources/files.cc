@@ -1,0 +1,84 @@
+#include "millrace/ops/sources/files.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/formats/records/whole_file_splitter.h"
+
+namespace millrace {
+namespace {
+
+// Small files are waited for more than read.
+constexpr size_t kFilesAtATime = 16;
+
+// The name of the folder that a file lies in; empty where its path has none.
+std::string_view folder_of(std::string_view path) {
+  const size_t end = path.rfind('/');
+  if (end == std::string_view::npos) return {};
+  path = path.substr(0, end);
+  return path.substr(path.rfind('/') + 1);
+}
+
+SchemaPtr schema_of(const FilesOptions& options) {
+  std::vector<FeatureSpec> features{{.name = "bytes", .dtype = DType::kBytes},
+                                    {.name = "path", .dtype = DType::kBytes}};
+  if (options.label_from_folder) features.push_back({.name = "label", .dtype = DType::kInt64});
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+FileReadOptions reading(const FilesOptions& options) {
+  return {.cycle_length = kFilesAtATime,
+          .shuffle_shards = options.shuffle_files,
+          .seed = options.seed,
+          .max_record_bytes = options.max_file_bytes,
+          .damage = options.damage};
+}
+
+}  // namespace
+
+std::vector<std::string> folder_names(const Shards& files) {
+  std::vector<std::string> names;
+  for (const Shard& file : files.list()) names.emplace_back(folder_of(file.path));
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+FilesOperator::FilesOperator(const Shards& files, const FilesOptions& options)
+    : FileSourceOperator("files", schema_of(options), files, reading(options)) {
+  if (options.label_from_folder) folders_ = folder_names(files);
+}
+
+OperatorTraits FilesOperator::traits() const {
+  OperatorTraits traits = traits_of_built_in();
+  traits.forwards_row_views = false;  // a path is a view of its own
+  return traits;
+}
+
+Cardinality FilesOperator::cardinality(std::span<const Cardinality>) const {
+  return skips_damage() ? Cardinality::unknown() : Cardinality::known(static_cast<int64_t>(shards()->size()));
+}
+
+std::unique_ptr<RecordSplitter> FilesOperator::splitter(uint64_t max_record_bytes) const {
+  return std::make_unique<WholeFileSplitter>(max_record_bytes);
+}
+
+Block::Columns FilesOperator::more_columns(size_t file, const CutRecords& records, BufferPool& pool) const {
+  const std::string& path = shards()->path(file);
+  const Buffer buffer = pool.allocate(path.size());
+  std::memcpy(buffer->data(), path.data(), path.size());
+  Column paths = Column::fixed(pool, DType::kBytes, {}, records.size());
+  std::ranges::fill(paths.mutable_values<std::string_view>(),
+                    std::string_view(reinterpret_cast<const char*>(buffer->data()), path.size()));
+  paths.hold(buffer);
+  Block::Columns columns{std::move(paths)};
+  if (!folders_.empty()) {
+    Column labels = Column::fixed(pool, DType::kInt64, {}, records.size());
+    std::ranges::fill(labels.mutable_values<int64_t>(),
+                      std::ranges::lower_bound(folders_, folder_of(path)) - folders_.begin());
+    columns.push_back(std::move(labels));
+  }
+  return columns;
+}
+
+}  // namespace millrace

@@ -9,6 +9,7 @@
 
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/ops/images/batch_rows.h"
+#include "millrace/ops/images/image_features.h"
 
 namespace millrace {
 namespace {
@@ -33,15 +34,8 @@ std::vector<size_t> image_columns(const Schema& input, const AugmentImagesOption
   std::vector<size_t> columns;
   size_t rank = 0;
   for (const std::string& name : options.features) {
-    const auto column = static_cast<size_t>(input.column(name));
-    const FeatureSpec& feature = input[column];
-    const Shape& shape = feature.shape;
-    if (feature.dtype == DType::kBytes || feature.dtype == DType::kInt64 || feature.is_ragged() ||
-        (shape.size() != 3 && shape.size() != 4)) {
-      refuse(fmt::format(
-          "feature '{}' is {} {}, needs uint8, int32 or float32 [height,width,channels], or batches of them", name,
-          to_string(feature.dtype), to_string(shape)));
-    }
+    const size_t column = image_column(input, name, "augment_images");
+    const Shape& shape = input[column].shape;
     if (changes_colours(options) && shape.back() != kVaries && shape.back() != 3) {
       refuse(fmt::format("feature '{}' has shape {}, and saturation and hue need 3 channels", name, to_string(shape)));
     }
@@ -220,11 +214,7 @@ void AugmentImagesOperator::check_element(Block& block, size_t element) const {
     } else {
       continue;
     }
-    Error error{.code = ErrorCode::kWrongShape,
-                .message = fmt::format("augment_images: '{}' has shape {}, and {}", (*schema())[c].name,
-                                       to_string(shape), what)};
-    block.locate(element, error);
-    block.add_error(element, std::make_shared<const Error>(std::move(error)));
+    refuse_element(block, element, c, name(), what);
   }
 }
 

@@ -191,11 +191,9 @@ void AugmentImagesOperator::change_element(const Column& from, size_t element, s
   const Shape image(shape.end() - 3, shape.end());
   const auto size = static_cast<size_t>(num_values(image));
   for (size_t row = 0; row < changes.size() && size > 0; ++row) {
-    visit_dtype(from.dtype(), [&]<typename T>() {
-      if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) {
-        change_image(from.values<T>(element).data() + row * size, image, changes[row],
-                     to.mutable_values<T>(element).data() + row * size);
-      }
+    visit_image_dtype(from.dtype(), [&]<typename T>() {
+      change_image(from.values<T>(element).data() + row * size, image, changes[row],
+                   to.mutable_values<T>(element).data() + row * size);
     });
   }
 }

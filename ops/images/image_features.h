@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "millrace/formats/columnar/block.h"
 
@@ -32,6 +33,14 @@ struct ImageShape {
   int64_t width;
   int64_t channels;
 };
+
+/// Calls `call` with the type of the values of images: `call.template operator()<T>()`.
+template <typename Call>
+void visit_image_dtype(DType dtype, Call&& call) {
+  visit_dtype(dtype, [&]<typename T>() {
+    if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) call.template operator()<T>();
+  });
+}
 
 /// `shape`, of rank 3 or 4, with other sides.
 [[nodiscard]] Shape with_sides(Shape shape, int64_t height, int64_t width);

@@ -129,9 +129,7 @@ Block NormalizeOperator::apply(Block block, BufferPool& pool) const {
   Column to = may_write_there ? from : column_of_shapes(pool, (*schema())[column_], shapes);
   for (size_t element = 0; element < shapes.size(); ++element) {
     if (shapes[element].empty()) continue;
-    visit_dtype(from.dtype(), [&]<typename T>() {
-      if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) normalize<T>(from, element, to);
-    });
+    visit_image_dtype(from.dtype(), [&]<typename T>() { normalize<T>(from, element, to); });
   }
   Block::Columns columns = std::move(block.mutable_columns());
   columns[column_] = std::move(to);

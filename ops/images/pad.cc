@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -92,9 +91,7 @@ Block PadOperator::apply(Block block, BufferPool& pool) const {
   Column to = column_of_shapes(pool, (*schema())[column_], shapes);
   for (size_t element = 0; element < shapes.size(); ++element) {
     if (shapes[element].empty()) continue;
-    visit_dtype(from.dtype(), [&]<typename T>() {
-      if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) pad_images<T>(from, element, options_, to);
-    });
+    visit_image_dtype(from.dtype(), [&]<typename T>() { pad_images<T>(from, element, options_, to); });
   }
   Block::Columns columns = std::move(block.mutable_columns());
   columns[column_] = std::move(to);

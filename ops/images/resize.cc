@@ -1,7 +1,6 @@
 #include "millrace/ops/images/resize.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -120,11 +119,8 @@ Block ResizeOperator::apply(Block block, BufferPool& pool) const {
     if (!kernel || !kernel->fits(before.height, before.width, after.height, after.width)) {
       kernel.emplace(pool, options_.method, options_.antialias, before.height, before.width, after.height, after.width);
     }
-    visit_dtype(from.dtype(), [&]<typename T>() {
-      if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 4) {
-        resize_images<T>(from, element, options_.method, *kernel, to);
-      }
-    });
+    visit_image_dtype(from.dtype(),
+                      [&]<typename T>() { resize_images<T>(from, element, options_.method, *kernel, to); });
   }
   Block::Columns columns = std::move(block.mutable_columns());
   columns[column_] = std::move(to);

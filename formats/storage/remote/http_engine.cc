@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include "millrace/formats/storage/remote/http_loop.h"
@@ -20,10 +21,123 @@ HttpStatistics HttpStatistics::operator-(const HttpStatistics& earlier) const {
           .longest_first_byte = longest_first_byte};
 }
 
+// What an engine runs aside.
+class HttpEngine::Aside {
+ public:
+  void start(std::function<void(const std::stop_token&)> function) {
+    const std::lock_guard lock(mutex_);
+    if (is_ended_) throw std::system_error(std::make_error_code(std::errc::operation_canceled));
+    std::erase_if(threads_, [](const Thread& one) { return one.is_done->load(); });
+    threads_.splice(threads_.end(), start_thread(std::move(function)));
+  }
+  // Asks all to stop and waits for them, but for the one that calls.
+  void end();
+  // They are those of the process that was forked.
+  void detach() {
+    for (Thread& one : threads_) one.thread.detach();
+  }
+
+ private:
+  std::mutex mutex_;
+  Threads threads_;
+  bool is_ended_ = false;
+};
+
+// What the process waits for when it exits: OpenSSL then takes back what it has for each thread, and a connection that
+// another thread closes meanwhile is no longer there. Stays for ever, since engines end while static objects go.
+class EngineThreads {
+ public:
+  // The child of a fork has one of its own.
+  static EngineThreads& of_process() {
+    static std::atomic<EngineThreads*> known = nullptr;
+    EngineThreads* threads = known;
+    while (threads == nullptr || threads->process_ != ::getpid()) {
+      auto made = std::make_unique<EngineThreads>();
+      if (known.compare_exchange_strong(threads, made.get())) return *made.release();
+    }
+    return *threads;
+  }
+
+  // OpenSSL's own handler was registered while the loop was made, so this one comes before it.
+  void add(const std::shared_ptr<HttpLoop>& loop, const std::shared_ptr<HttpEngine::Aside>& aside) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(engines_, [](const auto& one) { return one.first.expired(); });
+    engines_.emplace_back(loop, aside);
+    if (is_ending_) loop->refuse();
+    static const int registered = std::atexit([] { of_process().end(); });
+    static_cast<void>(registered);
+  }
+
+  // `place` in `threads` is the thread that calls, and ends soon: its engine has ended on it.
+  void add_ending(HttpEngine::Threads& threads, HttpEngine::Threads::iterator place) noexcept {
+    HttpEngine::Threads ended;
+    const std::lock_guard lock(mutex_);
+    for (auto next = ending_.begin(); next != ending_.end();) {
+      const auto here = next++;
+      if (here->is_done->load()) ended.splice(ended.end(), ending_, here);
+    }
+    ending_.splice(ending_.end(), threads, place);
+  }
+
+ private:
+  void end() {
+    std::vector<std::pair<std::shared_ptr<HttpLoop>, std::shared_ptr<HttpEngine::Aside>>> engines;
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+      for (const auto& [loop, aside] : engines_) engines.emplace_back(loop.lock(), aside.lock());
+    }
+    for (const auto& [loop, aside] : engines) {
+      if (loop != nullptr) loop->refuse();
+    }
+    for (const auto& [loop, aside] : engines) {
+      if (aside != nullptr) aside->end();
+    }
+    for (const auto& [loop, aside] : engines) {
+      if (loop != nullptr && !loop->runs_here()) loop->refuse_all();
+    }
+    engines.clear();
+    HttpEngine::Threads ending;
+    {
+      const std::lock_guard lock(mutex_);
+      ending.swap(ending_);
+    }
+    for (HttpEngine::Thread& one : ending) {
+      if (one.thread.get_id() == std::this_thread::get_id()) one.thread.detach();
+    }
+  }
+
+  const pid_t process_ = ::getpid();
+  std::mutex mutex_;
+  bool is_ending_ = false;
+  std::vector<std::pair<std::weak_ptr<HttpLoop>, std::weak_ptr<HttpEngine::Aside>>> engines_;
+  HttpEngine::Threads ending_;
+};
+
+HttpEngine::Threads HttpEngine::start_thread(std::function<void(const std::stop_token&)> function) {
+  Threads started(1);
+  started.front().is_done = std::make_shared<std::atomic<bool>>(false);
+  started.front().thread = std::jthread(
+      [is_done = started.front().is_done, function = std::move(function)](const std::stop_token& stop) mutable {
+        std::exchange(function, nullptr)(stop);
+        ::OPENSSL_thread_stop();
+        *is_done = true;
+      });
+  return started;
+}
+
 HttpEngine::HttpEngine(HttpEngineOptions options)
     : process_(::getpid()),
       loop_(std::make_shared<HttpLoop>(std::move(options))),
-      thread_([loop = loop_] { loop->run(); }) {}
+      aside_(std::make_shared<Aside>()),
+      thread_(start_thread([loop = loop_](const std::stop_token& /*stop*/) { loop->run(); })) {
+  try {
+    EngineThreads::of_process().add(loop_, aside_);
+  } catch (...) {
+    loop_->stop();
+    throw;
+  }
+}
 
 bool HttpEngine::has_ended() const { return loop_->is_refusing(); }
 
@@ -32,51 +146,32 @@ bool HttpEngine::is_of_other_process() const { return process_ != ::getpid(); }
 HttpEngine::~HttpEngine() {
   if (is_of_other_process()) {
     // The connections are those of the process that was forked, and the threads are not here.
-    for (Aside& one : aside_) one.thread.detach();
-    thread_.detach();
+    aside_->detach();
+    thread_.front().thread.detach();
     loop_->leak();
     return;
   }
-  end_aside();
-  if (std::this_thread::get_id() == thread_.get_id()) {
-    loop_->stop();
-    thread_.detach();  // it ends on its own, with the loop
-  } else {
-    end_thread();
-  }
-}
-
-void HttpEngine::run_aside(std::function<void(const std::stop_token&)> function) {
-  const std::lock_guard lock(aside_mutex_);
-  if (aside_ended_) throw std::system_error(std::make_error_code(std::errc::operation_canceled));
-  std::erase_if(aside_, [](const Aside& one) { return one.is_done->load(); });
-  auto is_done = std::make_shared<std::atomic<bool>>(false);
-  aside_.reserve(aside_.size() + 1);
-  aside_.push_back(
-      {.is_done = is_done, .thread = std::jthread([is_done, function](const std::stop_token& stop) mutable {
-                             std::exchange(function, nullptr)(stop);
-                             *is_done = true;
-                           })});
-}
-
-void HttpEngine::end_aside() {
-  std::vector<Aside> ending;
-  {
-    const std::lock_guard lock(aside_mutex_);
-    aside_ended_ = true;
-    ending.swap(aside_);
-  }
-  for (Aside& one : ending) {
-    one.thread.request_stop();
-    // The last reference may have gone on it.
-    if (one.thread.get_id() == std::this_thread::get_id()) one.thread.detach();
-  }
-}
-
-void HttpEngine::end_thread() {
+  aside_->end();
   loop_->stop();
-  if (thread_.joinable()) thread_.join();
+  if (loop_->runs_here()) EngineThreads::of_process().add_ending(thread_, thread_.begin());
+  thread_.clear();  // waits for it
 }
+
+void HttpEngine::Aside::end() {
+  Threads ending;  // is waited for last
+  const std::lock_guard lock(mutex_);
+  is_ended_ = true;
+  for (auto next = threads_.begin(); next != threads_.end();) {
+    const auto here = next++;
+    here->thread.request_stop();
+    // The last reference may have gone on it.
+    const bool is_this_one = here->thread.get_id() == std::this_thread::get_id();
+    if (is_this_one) EngineThreads::of_process().add_ending(threads_, here);
+  }
+  ending.swap(threads_);
+}
+
+void HttpEngine::run_aside(std::function<void(const std::stop_token&)> function) { aside_->start(std::move(function)); }
 
 std::string ca_file_in(const Environment& environment) {
   for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
@@ -95,14 +190,6 @@ std::shared_ptr<HttpEngine> HttpEngine::of_process() {
   if (engine == nullptr || engine->is_of_other_process() || ca_file != ca_file_now) {
     ca_file = ca_file_now;
     known = engine = std::make_shared<HttpEngine>(HttpEngineOptions{.ca_file = ca_file});
-    // Before OpenSSL's own, which was registered while the engine was made: its thread may be in a connection.
-    static const int registered = std::atexit([] {
-      const std::shared_ptr<HttpEngine> last = known.lock();
-      if (last == nullptr || last->is_of_other_process()) return;
-      last->end_aside();
-      if (std::this_thread::get_id() != last->thread_.get_id()) last->loop_->refuse_all();
-    });
-    static_cast<void>(registered);
   }
   return engine;
 }

@@ -4,12 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <sys/types.h>
 
@@ -65,7 +64,8 @@ struct HttpStatistics {
 /// answers like others. All functions from any thread, those of sinks included.
 ///
 /// When the last reference goes, calls in flight are cancelled: their sinks are told, and the thread has ended, unless
-/// it was that thread's.
+/// it was that thread's. When the process exits the calls of all engines are cancelled, each that is started
+/// afterwards, and threads that end are waited for; nothing that runs aside may call `exit`.
 class HttpEngine {
  public:
   explicit HttpEngine(HttpEngineOptions options = {});
@@ -74,8 +74,7 @@ class HttpEngine {
   HttpEngine& operator=(const HttpEngine&) = delete;
 
   /// One for the process, with `ca_file_in` its environment, made when it is asked for and kept as long as somebody has
-  /// it; another one in the child of a fork, and where the environment names another file. When the process exits its
-  /// calls are cancelled, and each that is started afterwards.
+  /// it; another one in the child of a fork, and where the environment names another file.
   static std::shared_ptr<HttpEngine> of_process();
 
   /// Starts a call, and gives its number. Throws `std::bad_alloc`; then nobody is told.
@@ -101,19 +100,19 @@ class HttpEngine {
   [[nodiscard]] bool is_of_other_process() const;
 
  private:
-  struct Aside {
+  friend class EngineThreads;
+  struct Thread {
     std::shared_ptr<std::atomic<bool>> is_done;
     std::jthread thread;
   };
-  void end_thread();
-  void end_aside();
+  using Threads = std::list<Thread>;  // are handed on without memory
+  static Threads start_thread(std::function<void(const std::stop_token&)> function);
+  class Aside;
 
   const pid_t process_;
   const std::shared_ptr<HttpLoop> loop_;
-  std::thread thread_;
-  std::mutex aside_mutex_;
-  std::vector<Aside> aside_;
-  bool aside_ended_ = false;
+  const std::shared_ptr<Aside> aside_;
+  Threads thread_;  // one
 };
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/object_url.h"
@@ -45,7 +46,19 @@ HttpLoop::HttpLoop(HttpEngineOptions options) : options_(std::move(options)), qu
 }
 
 HttpLoop::~HttpLoop() {
-  if (!is_leaked_) curl_multi_cleanup(multi_);
+  if (!is_leaked_) close_connections(nullptr);
+}
+
+void HttpLoop::wake() {
+  const std::lock_guard lock(multi_mutex_);
+  if (multi_ != nullptr) curl_multi_wakeup(multi_);
+}
+
+// By cleaning up libcurl's handle; `next` takes its place.
+void HttpLoop::close_connections(CURLM* next) {
+  const std::lock_guard lock(multi_mutex_);
+  if (multi_ != nullptr) curl_multi_cleanup(multi_);
+  multi_ = next;
 }
 
 uint64_t HttpLoop::start(HttpRequest request, std::shared_ptr<HttpSink> sink) {
@@ -75,10 +88,15 @@ void HttpLoop::call_after(nanoseconds time, std::function<void()> function) {
   wake();
 }
 
-void HttpLoop::refuse_all() {
-  std::unique_lock lock(mutex_);
+void HttpLoop::refuse() {
+  const std::lock_guard lock(mutex_);
   refusing_ = true;
   wake();
+}
+
+void HttpLoop::refuse_all() {
+  refuse();
+  std::unique_lock lock(mutex_);
   refuses_.wait(lock, [this] { return has_refused_; });
 }
 
@@ -109,6 +127,7 @@ HttpStatistics HttpLoop::statistics() const {
 }
 
 void HttpLoop::run() noexcept {
+  thread_ = std::this_thread::get_id();
   while (take_orders()) {
     int running = 0;
     curl_multi_perform(multi_, &running);
@@ -117,9 +136,31 @@ void HttpLoop::run() noexcept {
     hedge();
     call_timers();
     while (const auto number = queue_.take()) begin(*number);
+    tell_refused();
     sleep();
   }
   cancel_all();
+  if (!is_leaked_) close_connections(nullptr);
+  ::OPENSSL_thread_stop();
+  const std::lock_guard lock(mutex_);
+  has_refused_ = true;
+  refuses_.notify_all();
+}
+
+// What is told may start calls and timers, which are refused in the next round; but somebody may do so for ever.
+void HttpLoop::tell_refused() {
+  constexpr int kMostRounds = 100;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!refusing_ || has_refused_) return;
+    const bool is_over = calls_.empty() && new_calls_.empty() && timers_.empty();
+    if (!is_over && ++refused_rounds_ < kMostRounds) return;
+  }
+  close_connections(curl_multi_init());  // by which it sleeps
+  ::OPENSSL_thread_stop();               // when the process exits OpenSSL forgets whose that is
+  const std::lock_guard lock(mutex_);
+  has_refused_ = true;
+  refuses_.notify_all();
 }
 
 // False when all is to end.
@@ -136,12 +177,7 @@ bool HttpLoop::take_orders() {
     refusing = refusing_;
   }
   for (auto& call : calls) add(std::move(call));
-  if (refusing) {
-    cancel_all();
-    const std::lock_guard lock(mutex_);
-    has_refused_ = true;
-    refuses_.notify_all();
-  }
+  if (refusing) cancel_all();
   for (const uint64_t number : cancelled) {
     const auto found = calls_.find(number);
     if (found != calls_.end()) cancel(found);
@@ -231,16 +267,14 @@ void HttpLoop::hedge() {
 
 void HttpLoop::call_timers() {
   const nanoseconds now = options_.clock->now();
-  for (;;) {
-    std::function<void()> function;
-    {
-      const std::lock_guard lock(mutex_);
-      if (timers_.empty() || (timers_.begin()->first > now && !refusing_)) return;
-      function = std::move(timers_.begin()->second);
-      timers_.erase(timers_.begin());
-    }
-    function();
+  // Those that are due; when all is refused, those that are there: one may set itself again.
+  std::multimap<nanoseconds, std::function<void()>> due;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto end = refusing_ ? timers_.end() : timers_.upper_bound(now);
+    while (timers_.begin() != end) due.insert(timers_.extract(timers_.begin()));
   }
+  while (!due.empty()) due.extract(due.begin()).mapped()();
 }
 
 void HttpLoop::sleep() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <curl/curl.h>
@@ -34,14 +36,17 @@ class HttpLoop {
   uint64_t start(HttpRequest request, std::shared_ptr<HttpSink> sink);
   void cancel(uint64_t call);
   void call_after(std::chrono::nanoseconds time, std::function<void()> function);
-  /// From now on each call is cancelled, those in flight too, and no timer is waited for. Returns when no connection is
-  /// in use.
+  /// From now on each call is cancelled, those in flight too, and no timer is waited for.
+  void refuse();
+  /// The same; returns when they are told, connections that were kept are closed, and OpenSSL has nothing of the
+  /// thread.
   void refuse_all();
+  [[nodiscard]] bool runs_here() const { return thread_ == std::this_thread::get_id(); }
   [[nodiscard]] bool is_refusing() const;
   void stop();
   /// What libcurl holds stays as it is: the connections are those of the process that was forked.
   void leak();
-  void wake() { curl_multi_wakeup(multi_); }
+  void wake();
   [[nodiscard]] std::chrono::nanoseconds now() const { return options_.clock->now(); }
   [[nodiscard]] std::chrono::system_clock::time_point wall_now() const { return options_.clock->wall_now(); }
   [[nodiscard]] HttpStatistics statistics() const;
@@ -67,6 +72,8 @@ class HttpLoop {
   };
 
   bool take_orders();
+  void tell_refused();
+  void close_connections(CURLM* next);
   void add(std::unique_ptr<HttpCall> call);
   void begin(uint64_t number);
   void send(HttpCall& call);
@@ -82,12 +89,15 @@ class HttpLoop {
   void count(const HttpCall& call, std::chrono::nanoseconds first_byte);
 
   HttpEngineOptions options_;
+  std::mutex multi_mutex_;  // for `wake`; the thread itself reads without it
   CURLM* multi_ = nullptr;
   // Of the thread alone.
   Flights calls_;
   RequestQueue queue_;
   std::map<std::string, HedgePolicy> hedging_;  // of origins
   bool is_leaked_ = false;
+  std::atomic<std::thread::id> thread_ = {};  // since it runs
+  int refused_rounds_ = 0;
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<HttpCall>> new_calls_;

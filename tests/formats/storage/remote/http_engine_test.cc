@@ -56,5 +56,86 @@ TEST(HttpEngineDeathTest, WaitsForWhatRunsAsideWhenTheProcessExits) {
       testing::ExitedWithCode(7), "it has stopped");
 }
 
+// Says so when the thread that has it ends.
+struct SaysThatItsThreadEnds {
+  ~SaysThatItsThreadEnds() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::fputs("its thread has ended\n", stderr);
+  }
+};
+
+// OpenSSL would take away what the thread still uses.
+TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsWhileItEndsOnItsOwnThread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::atexit([] { std::fputs("then the process\n", stderr); });
+        auto engine = std::make_shared<HttpEngine>();
+        std::atomic<bool> is_last = false;
+        HttpEngine& running = *engine;
+        running.call_after(std::chrono::nanoseconds(0), [&is_last, last = engine] {
+          static thread_local const SaysThatItsThreadEnds says;
+          static_cast<void>(says);
+          while (last.use_count() > 1) std::this_thread::yield();
+          is_last = true;
+        });
+        engine = nullptr;
+        while (!is_last) std::this_thread::yield();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "its thread has ended\nthen the process");
+}
+
+// Timers are not waited for, and what they hold goes with them.
+TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsAndOnlyATimerHasIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::atexit([] { std::fputs("then the process\n", stderr); });
+        auto engine = std::make_shared<HttpEngine>();
+        HttpEngine& running = *engine;
+        running.call_after(std::chrono::minutes(1), [last = std::move(engine)] {
+          static thread_local const SaysThatItsThreadEnds says;
+          static_cast<void>(says);
+        });
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "its thread has ended\nthen the process");
+}
+
+TEST(HttpEngineDeathTest, EndsWithTheProcessThoughATimerSetsItselfAgain) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        static HttpEngine engine;
+        static std::function<void()> again;
+        again = [] { engine.call_after(std::chrono::minutes(1), again); };
+        again();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsWhileItEndsOnAThreadThatRunsAside) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::atexit([] { std::fputs("then the process\n", stderr); });
+        auto engine = std::make_shared<HttpEngine>();
+        std::atomic<bool> is_last = false;
+        HttpEngine& running = *engine;
+        running.run_aside([&is_last, last = engine](const std::stop_token& /*stop*/) {
+          static thread_local const SaysThatItsThreadEnds says;
+          static_cast<void>(says);
+          while (last.use_count() > 1) std::this_thread::yield();
+          is_last = true;
+        });
+        engine = nullptr;
+        while (!is_last) std::this_thread::yield();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "its thread has ended\nthen the process");
+}
+
 }  // namespace
 }  // namespace millrace::http_engine_test

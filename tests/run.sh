@@ -26,7 +26,8 @@ parts, in order:
             header alone
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: formats, ops, fuzz corpora, contract; with --all all suites
   tsan      ThreadSanitizer: pipeline, contract, object stores, the trainer's step; with --all all suites of what has threads
-  tidy      clang-tidy over the sources that it has not found clean before; with --all over all sources but the tests
+  tidy      clang-tidy over the sources that the last ten commits changed and it has not found clean before; with --all
+            over all sources but the tests
   plain     everything compiled without precompiled headers and batches, so that includes stay honest; only with --all
             or --only plain
   soak      a long training that is watched (needs build); only with --soak or --only soak
@@ -127,9 +128,8 @@ run_asan() {
     saving_elements fuzz_tests contract_tests
 }
 run_tsan() {
-  local step='AllReduce|DataParallel|DeviceWorker|Distributor|StepGraph|StepTimeline|StepWatchdog|UpdateDecision'
-  run_sanitized tsan "^(pipeline|contract|tsan|formats/storage/remote)/|^trainer/[^.]*($step)" pipeline_tests \
-    contract_tests formats_storage_remote_tests trainer_tests toy_training planted_race planted_training_race
+  run_sanitized tsan '^(pipeline|contract|tsan|formats/storage/remote|trainer/step)/' pipeline_tests contract_tests \
+    formats_storage_remote_tests trainer_step_tests planted_race planted_training_race
 }
 
 run_tidy() {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# clang-tidy over the sources, several at a time and without the precompiled headers, which are GCC's
-# (docs/decisions/batches.md). A batch that was found clean before, with everything that it includes, by the same rules and the
-# same clang-tidy, is not looked at again: it leaves a mark, named by the digest of all these files, in the user's cache
-# folder (clang-tidy itself keeps nothing, and ccache does not know it).
+# clang-tidy over the sources that were changed lately (tests/changed_sources.py); with --all over all but the tests.
+# Several at a time and without the precompiled headers, which are GCC's (docs/decisions/batches.md). A batch that was found
+# clean before, with everything that it includes, by the same rules and the same clang-tidy, is not looked at again: it
+# leaves a mark, named by the digest of all these files, in the user's cache folder (clang-tidy itself keeps nothing, and
+# ccache does not know it).
 # usage: tests/tidy.sh [--all] [--jobs N]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,6 +32,19 @@ missing=$(comm -13 <({ echo "$files" | sed "s|^$PWD/||"
   find build/tidy -path '*/batches/*' -name '*.cc' -exec sed -n 's|^#include "\(millrace/\)\?\(.*\.cc\)"$|\2|p' {} +; } | sort -u) \
   <(git ls-files --cached --others --exclude-standard -- '*.cc' | grep -v '^tests/' | sort -u))
 [ -z "$missing" ] || { printf 'not in a target, so not looked at:\n%s\n' "$missing" >&2; exit 1; }
+
+# Of these, batches and sources with something that was changed; what is generated in the build folder always.
+if [ "$all" = 0 ]; then
+  changed=$(tests/changed_sources.py)
+  files=$(for file in $files; do
+    case $file in
+      */batches/*) sources=$(sed -n 's|^#include "\(millrace/\)\?\(.*\.cc\)"$|\2|p' "$file") ;;
+      "$PWD"/build/*) sources=$changed ;;
+      *) sources=${file#"$PWD/"} ;;
+    esac
+    if grep -q -x -F -f <(echo "$changed") <<<"$sources"; then echo "$file"; fi
+  done)
+fi
 
 marks=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/millrace/clang-tidy
 mkdir -p "$marks"
@@ -78,4 +92,4 @@ look() {
 }
 export -f look digest_of command_of
 export marks rules all
-echo "$files" | xargs -P "$jobs" -I{} bash -c 'look "$1"' look {}
+[ -z "$files" ] || echo "$files" | xargs -P "$jobs" -I{} bash -c 'look "$1"' look {}

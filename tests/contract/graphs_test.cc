@@ -24,7 +24,7 @@
 namespace millrace::test::graphs_test {
 namespace {
 
-constexpr int64_t kGraphs = kSanitized ? 120 : 500;
+constexpr int64_t kGraphs = kThreadSanitized ? 40 : kSanitized ? 120 : 500;
 constexpr int64_t kSoakGraphs = 10000;
 
 std::string broken_promise_of(const Graph& graph) {

@@ -519,7 +519,7 @@ TEST_F(SkippedDamage, MayBeSkippedByARunThatGoesOnFromOneThatStoppedAtIt) {
 // Single flipped bits anywhere: what a reader gives that has the index from its beginning on, or none.
 TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
   constexpr int kRecords = 200;
-  constexpr int kFlips = 60;
+  constexpr int kFlips = 60 / static_cast<int>(test::kStride);
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
   BufferPool pool;
@@ -584,6 +584,7 @@ TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
   BufferPool pool;
   size_t seen = 0;
   for (const PlantedFault& fault : planted_faults(fixtures)) {
+    if (seen++ % (test::kSanitized ? 7 : 1) != 0) continue;  // there are five faults of each place
     SCOPED_TRACE(fault.name);
     const std::string file = fixtures + "/corrupt/" + fault.name;
     const test::ReadShard expected =
@@ -614,7 +615,6 @@ TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
       }
       EXPECT_EQ(at, std::filesystem::file_size(file));
     }
-    ++seen;
   }
   EXPECT_EQ(seen, 135U);
 }

@@ -107,7 +107,7 @@ TEST_P(Threads, AnErrorIsThrownOnceInItsPlaceAndEndsTheData) {
 TEST(Pipeline, AnErrorOfAStageNamesItAlsoWithoutStatistics) {
   for (const bool statistics : {true, false}) {
     Pipeline pipeline =
-        Dataset::range(0, 4 << 20).cache().start({.threads = 1, .memory_budget = 16 << 20, .statistics = statistics});
+        Dataset::range(0, 1 << 20).cache().start({.threads = 1, .memory_budget = 4 << 20, .statistics = statistics});
     try {
       while (pipeline.next()) {
       }
@@ -122,7 +122,7 @@ TEST(Pipeline, AnErrorOfAStageNamesItAlsoWithoutStatistics) {
 // The elements after it are missing: an end that nobody is told of would be silent loss.
 TEST(Pipeline, IgnoreErrorsDoesNotDropTheErrorThatEndsTheData) {
   Pipeline pipeline =
-      Dataset::range(0, 4 << 20).cache().ignore_errors().start({.threads = 1, .memory_budget = 16 << 20});
+      Dataset::range(0, 1 << 20).cache().ignore_errors().start({.threads = 1, .memory_budget = 4 << 20});
   int64_t delivered = 0;
   try {
     while (pipeline.next()) ++delivered;

@@ -35,6 +35,11 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = kThreadSanitized;
 #endif
 
+/// The step of loops over places or numbers that are many and alike: the sanitizers see much the same with every fifth.
+/// Prime, since tests choose by the remainders of smaller numbers and of 8 what they do. Not for lists that go by
+/// fives.
+constexpr size_t kStride = kSanitized ? 5 : 1;
+
 /// Whether a stream of so many elements is saved after the first `place` of them and resumed: everywhere, but by
 /// ThreadSanitizer every seventh place and the last ones of a long stream. Seven, since tests choose by the remainders
 /// of smaller numbers what they do at a place.

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/random/counter_rng.h"
+#include "tests/support/sanitized.h"
 
 namespace millrace::keyed_permutation_test {
 namespace {
@@ -182,7 +183,7 @@ TEST(KeyedPermutationTest, APositionHasEveryNumberEquallyOften) {
 
 // Of permutations that are uniform, a twentieth of the probabilities lies below 0.05.
 TEST(KeyedPermutationTest, DisplacementAndNeighboursAreThoseOfUniformPermutations) {
-  constexpr uint64_t kSeeds = 40;
+  constexpr uint64_t kSeeds = 40 / test::kStride;
   for (const uint64_t size : {50000, 65536}) {  // the second is a whole power of two: nothing is walked
     for (const Statistic& statistic : kStatistics) {
       // Equal cells are needed, and there the descents of a whole power of two are like others.
@@ -197,13 +198,14 @@ TEST(KeyedPermutationTest, DisplacementAndNeighboursAreThoseOfUniformPermutation
       fmt::print("{} numbers, {}: least p of {} seeds {:.4f}, {} below 0.05\n", numbers, statistic.name, kSeeds, least,
                  low);
       EXPECT_GT(least, 0.0001) << statistic.name;
-      EXPECT_LE(low, 8) << statistic.name;  // 2 on average; 9 or more with a probability of 0.0003
+      // Of 40 seeds 2 on average, 9 or more with a probability of 0.0003; of 8 seeds 4 or more with one of 0.0004.
+      EXPECT_LE(low, test::kSanitized ? 3 : 8) << statistic.name;
     }
   }
 }
 
 TEST(KeyedPermutationTest, OfAMillionRecordsInAHundredShardsTheOrderIsLikeAUniformOne) {
-  constexpr uint64_t kRecords = 1000000;
+  constexpr uint64_t kRecords = test::kSanitized ? 200000 : 1000000;
   const auto print = [](const std::string& name, const std::vector<uint64_t>& order) {
     std::string line = fmt::format("{:>12}", name);
     double least = 1;

@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/local.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/places.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
@@ -80,7 +81,7 @@ TEST_F(FixturesTest, ChunksOfOneByteChangeNothingInCorruptFiles) {
 }
 
 class ReadSize : public FixturesTest, public ::testing::WithParamInterface<size_t> {};
-INSTANTIATE_TEST_SUITE_P(, ReadSize, ::testing::Values(1, 17, 5000));
+INSTANTIATE_TEST_SUITE_P(, ReadSize, ::testing::Values(test::kSanitized ? 5 : 1, 17, 5000));
 
 TEST_P(ReadSize, AndRetriableErrorsChangeNothing) {
   InjectingStorage storage(local_, {.seed = 7 + GetParam(), .max_read_bytes = GetParam(), .retriable_error_rate = 0.2});

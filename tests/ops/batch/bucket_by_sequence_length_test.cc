@@ -12,6 +12,7 @@
 #include "millrace/ops/sources/range.h"
 #include "millrace/ops/sources/rows.h"
 #include "tests/support/operator_chain.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/small_memory_gate.h"
 
 namespace millrace::bucket_by_sequence_length_test {
@@ -121,7 +122,8 @@ TEST(BucketBySequenceLengthTest, ErrorsGoOutInTheirPlacesAndLoseNothing) {
 
 TEST(BucketBySequenceLengthTest, ManyRowsOfManyLengthsKeepTheirValues) {
   Rows rows;
-  for (int64_t i = 0; i < 20000; ++i) rows.emplace_back(static_cast<size_t>(i * 7919 % 97), i);
+  for (int64_t i = 0; i < 20000 / static_cast<int64_t>(test::kStride); ++i)
+    rows.emplace_back(static_cast<size_t>(i * 7919 % 97), i);
   const Chain chain = bucketed(tokens(rows), {16, 32, 48, 64, 80}, {7, 6, 5, 4, 3, 2});
   std::vector<Numbers> waiting(6);
   std::vector<std::string> expected;
@@ -151,7 +153,7 @@ TEST(BucketBySequenceLengthTest, ManyRowsOfManyLengthsKeepTheirValues) {
 
 // Batches so large that they are made straight from the rows that wait.
 TEST(BucketBySequenceLengthTest, LargeBatchesAreTheSameAsPaddedBatchesOfTheirRows) {
-  constexpr size_t kCount = 4000;
+  constexpr size_t kCount = 4000 / test::kStride;
   Rows rows;
   std::vector<std::vector<float>> weights;
   std::vector<std::vector<int32_t>> pairs;

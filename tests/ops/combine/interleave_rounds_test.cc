@@ -9,6 +9,7 @@
 #include "millrace/formats/tfrecord/writer.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/worker_limit.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::interleave_rounds_test {
@@ -102,11 +103,12 @@ TEST_F(InterleaveRounds, GoOnFromAnyPlace) {
   const std::vector<std::string> stream = expected(3, 2);
   const Dataset dataset = records(3, 2);
   Pipeline pipeline = dataset.start({.threads = 2});
-  for (size_t place = 0; place < stream.size(); place += 97) {
+  constexpr size_t kStep = 97 * test::kStride;
+  for (size_t place = 0; place < stream.size(); place += kStep) {
     Pipeline resumed = dataset.start({.threads = 2, .state = PipelineState::parse(pipeline.save().serialize())});
     ASSERT_EQ(rest_of(resumed),
               std::vector<std::string>(stream.begin() + static_cast<std::ptrdiff_t>(place), stream.end()));
-    rest_of(pipeline, 97);
+    rest_of(pipeline, kStep);
   }
 }
 

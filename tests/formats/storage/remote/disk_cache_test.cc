@@ -557,7 +557,7 @@ TEST_F(DiskCacheTest, GivesUpBlocksThatComeTooFast) {
 }
 
 TEST_F(DiskCacheTest, LeavesNothingWhenAProcessEnds) {
-  if (test::kThreadSanitized) GTEST_SKIP() << "forks with threads";
+  if (test::kSanitized) GTEST_SKIP() << "forks with threads: the sanitizer's locks may be taken";
   const std::string content = content_of(2 * kBlock);
   object_.put(content, "a");
   const pid_t child = ::fork();
@@ -574,7 +574,7 @@ TEST_F(DiskCacheTest, LeavesNothingWhenAProcessEnds) {
 
 // Those that begin at the same moment, and those that are killed.
 TEST_F(DiskCacheTest, IsSharedByProcesses) {
-  if (test::kThreadSanitized) GTEST_SKIP() << "forks with threads";
+  if (test::kSanitized) GTEST_SKIP() << "forks with threads: the sanitizer's locks may be taken";
   const std::string content = content_of(3 * kBlock + 500'000);
   object_.put(content, "a");
   std::mt19937 random(11);

@@ -220,17 +220,21 @@ bool JpegReader::has_partly_enlarged_component() const {
                      });
 }
 
-// What libjpeg may skip so that the region's pixels are those of the whole picture: an iMCU is left on each side, since
-// upsampling looks at neighbours and takes the edge of a window for the edge of the picture.
+// What libjpeg may skip so that the region's pixels are those of the whole picture. Upsampling looks at neighbours and
+// takes the edge of a window for the edge of the picture. So there stays
+// - on the left a column, with all of the iMCU that it lies in, since libjpeg begins with one;
+// - on the right a column;
+// - of the width two iMCUs at least, since of very few columns libjpeg looks at no neighbours at all;
+// - above an iMCU.
 JpegReader::Window JpegReader::window_around(const ImageRegion& region) const {
   if (is_smoothed()) return {0, jpeg_.output_width, 0};
   const int64_t columns = int64_t{jpeg_.max_h_samp_factor} * jpeg_.min_DCT_scaled_size;
   const int64_t rows = int64_t{jpeg_.max_v_samp_factor} * jpeg_.min_DCT_scaled_size;
   const int64_t top = std::max<int64_t>(0, region.top / rows - 1) * rows;
   if (has_partly_enlarged_component()) return {0, jpeg_.output_width, top};
-  const int64_t left = std::max<int64_t>(0, region.left / columns - 1) * columns;
-  const int64_t right =
-      std::min<int64_t>(jpeg_.output_width, ((region.left + region.width - 1) / columns + 2) * columns);
+  const int64_t width = jpeg_.output_width;
+  const int64_t left = std::max<int64_t>(0, std::min(region.left - 1, width - 2 * columns)) / columns * columns;
+  const int64_t right = std::min(width, std::max(region.left + region.width + 1, left + 2 * columns));
   return {left, right - left, top};
 }
 

@@ -102,6 +102,41 @@ struct Source {
   int64_t right;
 };
 
+template <typename T>
+void move_pixels(const T* from, const Shape& shape, const Source& source, T* to) {
+  const int64_t channels = shape[2];
+  for (int64_t y = 0; y < shape[0]; ++y) {
+    for (int64_t x = 0; x < shape[1]; ++x, to += channels) {
+      const T* pixel = from + (source.origin + y * source.down + x * source.right) * channels;
+      for (int64_t c = 0; c < channels; ++c) to[c] = pixel[c];
+    }
+  }
+}
+
+// kChannels: 0 for any number.
+template <size_t kChannels, typename T>
+void flip_row(T* row, size_t width, size_t any_channels) {
+  const size_t channels = kChannels > 0 ? kChannels : any_channels;
+  T* right = row + width * channels;
+  for (T* left = row; left + channels < right; left += channels) {
+    right -= channels;
+    std::swap_ranges(left, left + channels, right);
+  }
+}
+
+template <size_t kChannels, typename T>
+void flip_rows(T* image, size_t height, size_t width, size_t channels) {
+  for (size_t y = 0; y < height; ++y) flip_row<kChannels>(image + y * width * channels, width, channels);
+}
+
+// Upside down.
+template <typename T>
+void reverse_rows(T* image, size_t height, size_t length) {
+  for (size_t y = 0; y < height / 2; ++y) {
+    std::swap_ranges(image + y * length, image + (y + 1) * length, image + (height - 1 - y) * length);
+  }
+}
+
 }  // namespace
 
 AugmentImagesOperator::AugmentImagesOperator(const SchemaPtr& input, AugmentImagesOptions options, uint64_t occurrence)
@@ -153,32 +188,34 @@ void AugmentImagesOperator::change_values(std::span<float> values, size_t channe
 
 template <typename T>
 void AugmentImagesOperator::change_image(const T* from, const Shape& shape, const Change& change, T* to) const {
-  const int64_t height = shape[0];
-  const int64_t width = shape[1];
-  const int64_t channels = shape[2];
-  Source source{0, width, 1};
-  for (uint32_t turn = 0; turn < change.quarter_turns; ++turn) {
-    source = {source.origin + (width - 1) * source.right, -source.right, source.down};
-  }
-  if (change.flip_left_right) source = {source.origin + (width - 1) * source.right, source.down, -source.right};
-  if (change.flip_up_down) source = {source.origin + (height - 1) * source.down, -source.down, source.right};
-  T* pixel = to;
-  for (int64_t y = 0; y < height; ++y) {
-    for (int64_t x = 0; x < width; ++x, pixel += channels) {
-      const T* other = from + (source.origin + y * source.down + x * source.right) * channels;
-      for (int64_t c = 0; c < channels; ++c) pixel[c] = other[c];
+  const auto height = static_cast<size_t>(shape[0]);
+  const auto width = static_cast<size_t>(shape[1]);
+  const auto channels = static_cast<size_t>(shape[2]);
+  if (change.quarter_turns > 0) {
+    const int64_t last = shape[0] - 1;  // turned images are square
+    Source source{0, shape[1], 1};
+    for (uint32_t turn = 0; turn < change.quarter_turns; ++turn) {
+      source = {source.origin + last * source.right, -source.right, source.down};
     }
+    if (change.flip_left_right) source = {source.origin + last * source.right, source.down, -source.right};
+    if (change.flip_up_down) source = {source.origin + last * source.down, -source.down, source.right};
+    move_pixels(from, shape, source, to);
+  } else {
+    if (from != to) std::copy(from, from + height * width * channels, to);
+    if (change.flip_left_right && channels == 3) flip_rows<3>(to, height, width, channels);
+    if (change.flip_left_right && channels != 3) flip_rows<0>(to, height, width, channels);
+    if (change.flip_up_down) reverse_rows(to, height, width * channels);
   }
   if (!changes_values_) return;
-  const std::span<T> changed(to, static_cast<size_t>(height * width * channels));
+  const std::span<T> changed(to, height * width * channels);
   if constexpr (std::is_floating_point_v<T>) {
-    change_values(changed, static_cast<size_t>(channels), change, 1);
+    change_values(changed, channels, change, 1);
     if (!options_.clip) return;
     const auto [low, high] = *options_.clip;
     for (T& value : changed) value = std::clamp(value, static_cast<float>(low), static_cast<float>(high));
   } else {
     std::vector<float> values(changed.begin(), changed.end());
-    change_values(values, static_cast<size_t>(channels), change, 255);
+    change_values(values, channels, change, 255);
     for (size_t i = 0; i < values.size(); ++i) {
       changed[i] = static_cast<T>(std::lround(std::clamp(values[i], 0.0F, 255.0F)));
     }
@@ -220,8 +257,13 @@ Block AugmentImagesOperator::apply(Block block, BufferPool& pool) const {
   const bool batches = (*schema())[columns_[0]].shape.size() == 4;
   if (batches) expect_batches(block, columns_, name());
   const CounterRng rng(options_.seed, operator_id(name(), occurrence_), block.iteration);
+  // Memory that nobody else can see is written again: fresh memory would have to come into the cache first.
+  const bool may_write_there =
+      !options_.rotate && std::ranges::all_of(columns_, [&](size_t c) { return block.column(c).is_only_owner(); });
   const Block::Columns original = block.columns();
-  for (const size_t c : columns_) block.mutable_columns()[c] = Column::like(pool, original[c].dtype(), original[c]);
+  for (const size_t c : columns_) {
+    if (!may_write_there) block.mutable_columns()[c] = Column::like(pool, original[c].dtype(), original[c]);
+  }
   std::vector<Change> changes(batches ? static_cast<size_t>(block.rows_per_element) : 1);
   for (size_t element = 0; element < block.num_elements(); ++element) {
     check_element(block, element);

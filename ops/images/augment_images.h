@@ -77,6 +77,7 @@ class AugmentImagesOperator final : public MapOperator {
   Change drawn(const CounterRng& rng, uint64_t row) const;
   // Makes an error of an element that cannot be changed.
   void check_element(Block& block, size_t element) const;
+  // `from` may be `to`, unless it is turned.
   template <typename T>
   void change_image(const T* from, const Shape& shape, const Change& change, T* to) const;
   // Brightness to hue; `one`: white.

@@ -131,13 +131,15 @@ SchemaPtr DecodeImageOperator::schema_of(const Schema& input, std::span<const Pi
 }
 
 OperatorTraits DecodeImageOperator::traits() const {
-  constexpr int64_t kGuessedBytes = 4 << 20;  // of a photograph
+  // No guess of what a picture takes, but so much that CutBlocks makes each a block of its own: blocks that wait hold
+  // few pixels then.
+  constexpr int64_t kOnePictureABlock = 16 << 20;
   const bool draws = std::ranges::any_of(pictures_, [](const Picture& picture) { return picture.is_drawn(); });
   return {.is_nonblocking = true,
           .uses_row_numbers = draws,
           .parses = draws ? Parses::kNothing : Parses::kValues,
           .parses_batches = batched_,
-          .guessed_bytes = kGuessedBytes};
+          .guessed_bytes = kOnePictureABlock};
 }
 
 std::shared_ptr<const MapOperator> DecodeImageOperator::fused(std::span<const std::shared_ptr<const MapOperator>> run,

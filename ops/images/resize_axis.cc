@@ -25,6 +25,9 @@ ResizeAxis::ResizeAxis(BufferPool& pool, ResizeMethod method, bool antialias, in
       pixel_(CountedAllocator<uint32_t>(pool)),
       weight_(CountedAllocator<float>(pool)) {
   first_.reserve(static_cast<size_t>(to) + 1);
+  const size_t least_taps = method == ResizeMethod::kNearest ? 1 : 2;
+  pixel_.reserve(least_taps * static_cast<size_t>(to));
+  weight_.reserve(least_taps * static_cast<size_t>(to));
   first_.push_back(0);
   switch (method) {
     case ResizeMethod::kNearest: add_nearest(to); break;

@@ -9,6 +9,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/run/cut_blocks.h"
 #include "tests/support/encoded_pictures.h"
 #include "tests/support/operator_chain.h"
 
@@ -309,6 +310,43 @@ TEST_F(DecodeImage, IsDoneInBlocksThatTheMemoryHasRoomFor) {
   int count = 0;
   while (pipeline.next()) ++count;
   EXPECT_EQ(count, 24);
+}
+
+class NoWaker final : public Waker {
+ public:
+  void wake() noexcept override {}
+};
+
+// Gives one block.
+class OneBlock final : public Stage {
+ public:
+  explicit OneBlock(Block block) : block_(std::move(block)) {}
+  Poll next(Block& out) override {
+    if (block_.num_elements() == 0) return Poll::kEnd;
+    out = std::exchange(block_, Block());
+    return Poll::kBlock;
+  }
+
+ private:
+  Block block_;
+};
+
+// However small it is: what a picture takes is known when it is decoded only.
+TEST_F(DecodeImage, GetsEachPictureAsABlockOfItsOwn) {
+  const Block five = pictures(std::vector<std::string>(5, written_png(drawn_picture(4, 4, 3))), pool_);
+  const auto op = std::make_shared<const DecodeImageOperator>(five.schema(), "image", DecodeImageOptions());
+  NoWaker waker;
+  InlineLanes lanes;
+  const StageContext context{pool_, waker, {}, lanes};
+  const auto stage =
+      CutBlocks::before({op}, [&](const StageContext&) { return std::make_unique<OneBlock>(five); })(context);
+  Block block;
+  int64_t count = 0;
+  for (; stage->next(block) == Poll::kBlock; ++count) {
+    ASSERT_EQ(block.num_elements(), 1U);
+    EXPECT_EQ(block.column(1).values<int64_t>(0)[0], count);
+  }
+  EXPECT_EQ(count, 5);
 }
 
 // A shuffle buffer then holds compressed bytes.

@@ -28,4 +28,19 @@ std::vector<WorkloadImage> workload_images() {
   return {{"low_res_image", {128, 128, 3}}, {"high_res_image", {512, 512, 3}}};
 }
 
+std::vector<FeatureDescription> jpeg_features() {
+  return {fixed_len(std::string(kEncodedImage), {}, DType::kBytes),
+          fixed_len(std::string(kImageLabel), {}, DType::kInt64)};
+}
+
+DecodeImageOptions jpeg_decoding(uint64_t seed, bool scaled) {
+  return {.crop = ImageCrop{.kind = CropKind::kRandomResized}, .seed = seed, .least_side = scaled ? kPictureSide : 0};
+}
+
+NormalizeOptions picture_normalization() {
+  return {.feature = std::string(kEncodedImage),
+          .mean = {123.675, 116.28, 103.53},
+          .standard_deviation = {58.395, 57.12, 57.375}};
+}
+
 }  // namespace millrace

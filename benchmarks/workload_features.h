@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "millrace/formats/example/feature_description.h"
+#include "millrace/ops/images/decode_image.h"
+#include "millrace/ops/images/normalize.h"
 #include "millrace/ops/tokens/mask_tokens.h"
 
 namespace millrace {
@@ -24,6 +27,15 @@ struct WorkloadImage {
   Shape shape;
 };
 [[nodiscard]] std::vector<WorkloadImage> workload_images();
+
+/// `jpeg` and `jpeg_scaled`: a picture and its class, by the names that TensorFlow's data sets have.
+constexpr std::string_view kEncodedImage = "image/encoded";
+constexpr std::string_view kImageLabel = "image/class/label";
+[[nodiscard]] std::vector<FeatureDescription> jpeg_features();
+/// What becomes of pictures: random resized crops, of this side, normalized with the mean and deviation of ImageNet.
+constexpr int64_t kPictureSide = 224;
+[[nodiscard]] DecodeImageOptions jpeg_decoding(uint64_t seed, bool scaled);
+[[nodiscard]] NormalizeOptions picture_normalization();
 
 /// `noop`: how often 1 is added.
 constexpr int kNoopMaps = 4;

@@ -44,10 +44,6 @@ int64_t rows_to_shuffle(const BenchOptions& options, int64_t row_bytes) {
   return std::clamp<int64_t>(kMostBytes / std::max<int64_t>(row_bytes, 1), 1, options.shuffle);
 }
 
-// The names that TensorFlow's data sets of pictures have.
-constexpr std::string_view kEncodedImage = "image/encoded";
-constexpr std::string_view kImageLabel = "image/class/label";
-
 // The picture of each record, and its class where there is one; nothing where there are no pictures.
 std::vector<FeatureDescription> picture_features(const std::vector<FeatureDescription>& proposal) {
   std::vector<FeatureDescription> features;
@@ -61,14 +57,13 @@ std::vector<FeatureDescription> picture_features(const std::vector<FeatureDescri
   return has_pictures ? features : std::vector<FeatureDescription>();
 }
 
-// As a network is trained on pictures: random resized crops of 224, every second one flipped, mean and deviation of
-// ImageNet.
-Dataset augmented_pictures(const Dataset& rows, const BenchOptions& options) {
+// As a network is trained on pictures: random resized crops, every second one flipped, mean and deviation of ImageNet.
+Dataset augmented_pictures(const Dataset& rows, uint64_t seed, bool scaled = false) {
   const std::string image(kEncodedImage);
-  return rows.decode_image(image, {.crop = ImageCrop{.kind = CropKind::kRandomResized}, .seed = options.seed})
-      .resize({.feature = image, .height = 224, .width = 224})
-      .augment_images({.features = {image}, .flip_left_right = true, .seed = options.seed})
-      .normalize({.feature = image, .mean = {123.675, 116.28, 103.53}, .standard_deviation = {58.395, 57.12, 57.375}});
+  return rows.decode_image(image, jpeg_decoding(seed, scaled))
+      .resize({.feature = image, .height = kPictureSide, .width = kPictureSide})
+      .augment_images({.features = {image}, .flip_left_right = true, .seed = seed})
+      .normalize(picture_normalization());
 }
 
 // What the records are like is found out: the features of them, or the records as they are where there are none.
@@ -112,7 +107,7 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   const std::vector<FeatureDescription> pictures = picture_features(proposal);
   if (has_examples) rows = rows.parse_example(pictures.empty() ? proposal : pictures);
   rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
-  if (!pictures.empty()) rows = augmented_pictures(rows, options);
+  if (!pictures.empty()) rows = augmented_pictures(rows, options.seed);
   rows = fixed || !pictures.empty() ? rows.batch(options.batch, {.drop_remainder = true})
                                     : rows.padded_batch(options.batch, {.drop_remainder = true});
   const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
@@ -189,6 +184,20 @@ MadeWorkload images_workload(const BenchOptions& options) {
   return {images.repeat().batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch)};
 }
 
+// Photographs for a classifier.
+MadeWorkload pictures_workload(const BenchOptions& options, bool scaled) {
+  const Dataset rows = records(options, /*shuffle_shards=*/true)
+                           .parse_example(jpeg_features())
+                           .shuffle(options.shuffle, {.seed = options.seed})
+                           .repeat();
+  return {augmented_pictures(rows, options.seed, scaled)
+              .batch(options.batch, {.drop_remainder = true})
+              .prefetch(options.prefetch)};
+}
+
+MadeWorkload jpeg_workload(const BenchOptions& options) { return pictures_workload(options, /*scaled=*/false); }
+MadeWorkload jpeg_scaled_workload(const BenchOptions& options) { return pictures_workload(options, /*scaled=*/true); }
+
 constexpr int64_t kEndless = 1'000'000'000'000;
 
 MadeWorkload noop_workload(const BenchOptions& options) {
@@ -213,6 +222,8 @@ MadeWorkload noop_rows_workload(const BenchOptions& options) {
 std::span<const Workload> all_workloads() {
   static constexpr Workload::Defaults kShuffled = {
       .batch = 128, .shuffle = 16384, .cycle_length = 16, .takes_seed = true};
+  static constexpr Workload::Defaults kPictures = {
+      .batch = 64, .shuffle = 1024, .cycle_length = 16, .takes_seed = true};
   static constexpr std::array kWorkloads = {
       Workload{"read", "the records as they are, in batches of 128", {.batch = 128, .cycle_length = 16}, read_workload},
       Workload{"global_shuffle",
@@ -240,6 +251,10 @@ std::span<const Workload> all_workloads() {
                "pairs of images of 128 and 512 pixels as TensorProtos, batch 8",
                {.batch = 8, .cycle_length = 8},
                images_workload},
+      Workload{"jpeg", "pictures: shuffle 1,024, decode random resized crops of 224, flip, normalize, batch 64",
+               kPictures, jpeg_workload},
+      Workload{"jpeg_scaled", "the same, large crops decoded at a half, a quarter or an eighth of their size",
+               kPictures, jpeg_scaled_workload},
       Workload{"noop",
                "what the stages cost: numbers, 4 maps of the engine, batch 1,024; no shards",
                {.batch = 1024, .takes_shards = false},

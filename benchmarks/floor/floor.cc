@@ -9,10 +9,12 @@
 #include "benchmarks/floor/cached_quest_floor.h"
 #include "benchmarks/floor/example_writer.h"
 #include "benchmarks/floor/image_floor.h"
+#include "benchmarks/floor/jpeg_filler.h"
 #include "benchmarks/floor/mlm_writer.h"
 #include "benchmarks/floor/noop_floor.h"
 #include "benchmarks/floor/record_writer.h"
 #include "benchmarks/floor/shard_floor.h"
+#include "benchmarks/floor/tensor_filler.h"
 #include "benchmarks/floor/token_writer.h"
 #include "benchmarks/workload_features.h"
 #include "benchmarks/workloads.h"
@@ -61,8 +63,18 @@ std::unique_ptr<Floor> pad_floor(const BenchOptions& options) {
   return shard_floor(options, /*copies=*/true, token_writing());
 }
 
-std::unique_ptr<Floor> images_floor(const BenchOptions& options) {
-  return std::make_unique<ImageFloor>(schedule_of(options), checked_threads(options.threads));
+std::unique_ptr<Floor> image_floor(const BenchOptions& options, const RowFilling& filling) {
+  return std::make_unique<ImageFloor>(schedule_of(options), filling, checked_threads(options.threads));
+}
+
+std::unique_ptr<Floor> images_floor(const BenchOptions& options) { return image_floor(options, tensor_filling()); }
+
+std::unique_ptr<Floor> jpeg_floor(const BenchOptions& options) {
+  return image_floor(options, jpeg_filling(options.seed, /*scaled=*/false));
+}
+
+std::unique_ptr<Floor> jpeg_scaled_floor(const BenchOptions& options) {
+  return image_floor(options, jpeg_filling(options.seed, /*scaled=*/true));
 }
 
 std::unique_ptr<Floor> noop_floor(const BenchOptions& options) { return memory_floor(options, noop_work(options)); }
@@ -71,10 +83,17 @@ struct NamedFloor {
   std::string_view name;
   std::unique_ptr<Floor> (*make)(const BenchOptions& options);
 };
-constexpr std::array kFloors = {
-    NamedFloor{"read", read_floor},     NamedFloor{"mlm", mlm_floor},       NamedFloor{"mlm_gz", mlm_floor},
-    NamedFloor{"quest", quest_floor},   NamedFloor{"bucket", bucket_floor}, NamedFloor{"pad", pad_floor},
-    NamedFloor{"images", images_floor}, NamedFloor{"noop", noop_floor},     NamedFloor{"noop_rows", noop_floor}};
+constexpr std::array kFloors = {NamedFloor{"read", read_floor},
+                                NamedFloor{"mlm", mlm_floor},
+                                NamedFloor{"mlm_gz", mlm_floor},
+                                NamedFloor{"quest", quest_floor},
+                                NamedFloor{"bucket", bucket_floor},
+                                NamedFloor{"pad", pad_floor},
+                                NamedFloor{"images", images_floor},
+                                NamedFloor{"jpeg", jpeg_floor},
+                                NamedFloor{"jpeg_scaled", jpeg_scaled_floor},
+                                NamedFloor{"noop", noop_floor},
+                                NamedFloor{"noop_rows", noop_floor}};
 
 }  // namespace
 

@@ -15,7 +15,10 @@ namespace millrace {
 ///
 /// What is in it: reads from the page cache, unpacking, both CRCs of every record, where the workload shuffles the copy
 /// of each record to where it waits, parsing, masking or padding into the batch, and a look at each row of the finished
-/// batch. What is not: finding out the order, opening files, making memory.
+/// batch. What is not: finding out the order, opening files, making memory; of `images`, `jpeg` and `jpeg_scaled` the
+/// copy for the shuffle neither, since a record is read when its turn comes. Those of pictures have loops of their own
+/// around libjpeg, which make one pass over memory where the engine's operators make one each: over these floors stand
+/// the engine's passes over memory too.
 class Floor {
  public:
   virtual ~Floor() = default;

@@ -2,23 +2,25 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "benchmarks/floor/floor.h"
 #include "benchmarks/floor/floor_batch.h"
+#include "benchmarks/floor/row_filler.h"
 #include "benchmarks/floor/schedule.h"
 #include "benchmarks/floor/shard_stream.h"
 #include "benchmarks/floor/task_threads.h"
-#include "millrace/formats/example/parser.h"
 
 namespace millrace {
 
-/// The floor of the workload `images`, whose records are megabytes long: a task reads, checks and unpacks one record,
-/// straight into its place in the batch. Two batches are in the making at a time.
+/// The floor of workloads whose rows take long, `images`, `jpeg` and `jpeg_scaled`: a task reads and checks one record
+/// and makes a row of it, straight in its place in the batch. A record is read when its turn has come, so nothing is
+/// copied for a shuffle. Two batches are in the making at a time.
 class ImageFloor final : public Floor {
  public:
   /// Throws `kInvalidArgument` for compressed shards.
-  ImageFloor(Schedule schedule, int threads);
+  ImageFloor(Schedule schedule, const RowFilling& filling, int threads);
 
   int64_t rows() const override { return static_cast<int64_t>(schedule_.rows.size()); }
   int64_t bytes() const override { return schedule_.batch_bytes; }
@@ -26,17 +28,22 @@ class ImageFloor final : public Floor {
   void pass(std::vector<uint64_t>* digests) override;
 
  private:
-  void write_row(size_t row, std::span<std::byte> record, std::vector<uint64_t>* digests);
+  // What one thread has for itself.
+  struct Worker {
+    std::vector<std::byte> record;
+    std::unique_ptr<RowFiller> filler;
+  };
+
+  void write_row(size_t row, Worker& worker, std::vector<uint64_t>* digests);
 
   const Schedule schedule_;
   const int threads_;
-  const ExampleParser parser_;
   std::vector<uint64_t> expected_;
   std::vector<uint32_t> batch_of_row_;
   std::deque<OpenShard> files_;
   BufferPool pool_;
-  std::deque<FloorBatch> batches_;                 // batch b is in the place b modulo their number
-  std::vector<std::vector<std::byte>> records_;    // one for each thread
+  std::deque<FloorBatch> batches_;  // batch b is in the place b modulo their number
+  std::vector<Worker> workers_;
   std::vector<std::atomic<uint32_t>> unwritten_;   // rows by batch
   std::vector<std::atomic<uint32_t>> unfinished_;  // 1 by batch: it may not be written over
   std::atomic<uint64_t> touched_{0};

@@ -4,6 +4,7 @@ usage: tf_data.py SETS WORKLOAD SECONDS
 """
 import glob
 import json
+import math
 import os
 import resource
 import sys
@@ -85,6 +86,53 @@ def images():
     return parsed(records("images", cycle_length=8), spec, decode).repeat().batch(8, drop_remainder=True)
 
 
+def random_window(shape):
+    """RandomResizedCrop of torchvision, as the other sides draw it: [top, left, height, width]."""
+    attempts, least_ratio, most_ratio = 10, 3 / 4, 4 / 3
+    sides = tf.cast(shape[:2], tf.float32)
+    areas = sides[0] * sides[1] * tf.random.uniform([attempts], 0.08, 1)
+    ratios = tf.exp(tf.random.uniform([attempts], math.log(least_ratio), math.log(most_ratio)))
+    sizes = tf.round(tf.sqrt(tf.stack([areas / ratios, areas * ratios], axis=1)))
+    fits = tf.reduce_all((sizes >= 1) & (sizes <= sides), axis=1)
+    # Where none fits, the largest in the centre.
+    whole = tf.minimum(sides, tf.round(tf.stack([sides[1] / least_ratio, sides[0] * most_ratio])))
+    any_fits = tf.reduce_any(fits)
+    size = tf.where(any_fits, sizes[tf.argmax(fits)], whole)
+    room = sides - size
+    place = tf.where(any_fits, tf.floor(tf.random.uniform([2]) * (room + 1)), tf.floor(room / 2))
+    return tf.cast(tf.concat([place, size], axis=0), tf.int32)
+
+
+def pictures(name, scaled=False):
+    """Random resized crops: only the window is decoded, with the pixels of libjpeg's accurate transform; if `scaled` at
+    the least of 1/8, 1/4, 1/2 and 1 of its size at which no side is below 224, as our `least_side` has it.
+    """
+    side = 224
+    spec = {"image/encoded": tf.io.FixedLenFeature([], tf.string),
+            "image/class/label": tf.io.FixedLenFeature([], tf.int64)}
+
+    def decoded(encoded, window, scale=1):
+        window = tf.concat([window[:2] // scale, (window[2:] + scale - 1) // scale], axis=0)
+        return tf.io.decode_and_crop_jpeg(encoded, window, channels=3, ratio=scale, dct_method="INTEGER_ACCURATE")
+
+    def make(features):
+        encoded = features["image/encoded"]
+        window = random_window(tf.io.extract_jpeg_shape(encoded))
+        if scaled:
+            scales = [2, 4, 8]
+            least = tf.reduce_min(window[2:])
+            fitting = tf.reduce_sum(tf.cast((least + tf.constant(scales) - 1) // scales >= side, tf.int32))
+            pixels = tf.switch_case(fitting, [lambda scale=scale: decoded(encoded, window, scale)
+                                              for scale in (1, *scales)])
+        else:
+            pixels = decoded(encoded, window)
+        pixels = tf.image.random_flip_left_right(tf.image.resize(pixels, [side, side]))
+        pixels = (pixels - [123.675, 116.28, 103.53]) / [58.395, 57.12, 57.375]
+        return {"image/encoded": pixels, "image/class/label": features["image/class/label"]}
+
+    return parsed(records(name).shuffle(1024).repeat(), spec, make).batch(64, drop_remainder=True)
+
+
 def noop():
     numbers = tf.data.Dataset.range(10**12)
     for _ in range(4):
@@ -106,6 +154,9 @@ BUILD = {
     "pad": lambda: texts().shuffle(4096).padded_batch(128),
     "images": images,
     "noop": noop,
+    "jpeg": lambda: pictures("jpeg"),
+    "jpeg_scaled": lambda: pictures("jpeg_large"),
+    "jpeg_scaled_by_picture": lambda: pictures("jpeg_large", scaled=True),
 }
 
 

@@ -277,6 +277,21 @@ TEST_F(DatasetBench, DecodesThePicturesOfRecordsThatHaveSome) {
       json.at("stream_hash"),
       ordered_json::parse(bench({path("pictures"), "--batch", "4", "--batches", "10", "--threads", "1", "--json"}).out)
           .at("stream_hash"));
+  // The workloads by name do the same. No window is large enough to be decoded at a half of its size.
+  const auto hash = [&](const char* workload, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {workload,  "--shards", path("pictures"), "--shuffle", "7",
+                                          "--batch", "4",        "--batches",      "10",        "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ChildResult run = bench(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return ordered_json::parse(run.out).at("stream_hash");
+  };
+  const auto expected = hash("examples", {});
+  for (const char* workload : {"jpeg", "jpeg_scaled"}) {
+    EXPECT_EQ(hash(workload, {"--threads", "1"}), expected) << workload;
+    EXPECT_EQ(hash(workload, {"--threads", "4", "--no-rewrite", "defer_parse"}), expected) << workload;
+  }
+  EXPECT_NE(hash("jpeg", {"--seed", "43"}), expected);
   const ChildResult shown = bench({path("pictures"), "--batch", "4", "--print", "1"});
   EXPECT_THAT(shown.out + shown.err, HasSubstr("image/encoded float32 [4,224,224,3]"));
 }
@@ -616,8 +631,8 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()},
-       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, mlm_gz, quest, bucket, pad, images, noop, "
-       "noop_rows"},
+       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, mlm_gz, quest, bucket, pad, images, jpeg, "
+       "jpeg_scaled, noop, noop_rows"},
       {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
        "too many positional options have been specified on the command line" + see},

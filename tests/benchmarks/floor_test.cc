@@ -14,6 +14,7 @@
 #include "millrace/pipeline/worker_limit.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
+#include "tests/support/encoded_pictures.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,6 +22,7 @@ namespace millrace::floor_test {
 namespace {
 
 using nlohmann::ordered_json;
+using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
@@ -103,14 +105,39 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfNumbers) {
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
-  test::write_workload_shards(folder_.path(), test::images_record, Compression::kNone, 40);
-  for (const int threads : {1, 4}) {
-    const std::unique_ptr<Floor> floor = make_floor(options("images", threads));
-    ASSERT_GT(floor->expected().size(), 6U);
-    std::vector<uint64_t> digests;
-    floor->pass(&digests);
-    EXPECT_THAT(digests, ElementsAreArray(floor->expected())) << threads << " threads";
+  std::vector<uint64_t> others;
+  for (const char* workload : {"images", "jpeg", "jpeg_scaled"}) {
+    const bool encoded = workload != std::string_view("images");
+    test::write_workload_shards(folder_.path(), encoded ? test::jpeg_record : test::images_record, Compression::kNone,
+                                40);
+    for (const int threads : {1, 4}) {
+      const std::unique_ptr<Floor> floor = make_floor(options(workload, threads));
+      ASSERT_GT(floor->expected().size(), 6U);
+      std::vector<uint64_t> digests;
+      floor->pass(&digests);
+      EXPECT_THAT(digests, ElementsAreArray(floor->expected())) << workload << ", " << threads << " threads";
+      EXPECT_TRUE(threads > 1 || digests != std::exchange(others, digests)) << workload;
+    }
   }
+}
+
+TEST_F(FloorTest, OfPicturesRefusesWhatLibjpegMakesNoRgbOf) {
+  const auto refused = [&](const std::string& picture) {
+    test::write_workload_shards(
+        folder_.path(), [&](int number) { return test::picture_record(picture, number); }, Compression::kNone, 40);
+    try {
+      make_floor(options("jpeg", 1))->pass(nullptr);
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kParse);
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(refused(test::written_png(test::drawn_picture(20, 30, 3))),
+              AllOf(HasSubstr("Not a JPEG file"), HasSubstr("(shard " + folder_.path()), HasSubstr(", offset "),
+                    HasSubstr(", record ")));
+  EXPECT_THAT(refused(test::written_jpeg(test::drawn_picture(20, 30, 4))),
+              AllOf(HasSubstr("color conversion"), HasSubstr("(shard "), HasSubstr(", record ")));
 }
 
 TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {

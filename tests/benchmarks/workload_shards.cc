@@ -14,6 +14,7 @@
 #include "millrace/formats/tfrecord/index/index_builder.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
+#include "tests/support/encoded_pictures.h"
 
 namespace millrace::test {
 namespace {
@@ -60,6 +61,27 @@ std::string images_record(int number) {
   ExampleWriter example;
   example.add("low_res_image", std::array<std::string_view, 1>{low});
   example.add("high_res_image", std::array<std::string_view, 1>{high});
+  return std::string(example.finish());
+}
+
+std::string jpeg_record(int number) {
+  const bool is_large = number % 10 == 3;
+  const bool is_one_pixel = number % 10 == 6;
+  const int height = is_large ? 520 + number : is_one_pixel ? 1 : 30 + 7 * number;
+  const int width = is_large ? 600 - number : is_one_pixel ? 1 : 150 - 3 * number;
+  const int channels = number % 7 == 5 ? 1 : 3;
+  // 4:4:4, 4:2:2, 4:4:0, 4:2:0.
+  return picture_record(written_jpeg(drawn_picture(height, width, channels, static_cast<unsigned>(number)),
+                                     {.horizontal_sampling = channels == 1 ? 1 : 1 + number % 2,
+                                      .vertical_sampling = channels == 1 ? 1 : 1 + number / 2 % 2,
+                                      .progressive = number % 5 == 4}),
+                        number);
+}
+
+std::string picture_record(std::string_view encoded, int number) {
+  ExampleWriter example;
+  example.add("image/encoded", std::array<std::string_view, 1>{encoded});
+  example.add("image/class/label", std::array<int64_t, 1>{number});
   return std::string(example.finish());
 }
 

@@ -64,26 +64,38 @@ struct SaysThatItsThreadEnds {
   }
 };
 
+// The process exits while `start` runs a function that has the last reference to its engine.
+template <typename Start>
+[[noreturn]] void exit_while_it_ends(const Start& start) {
+  std::atexit([] { std::fputs("then the process\n", stderr); });
+  auto engine = std::make_shared<HttpEngine>();
+  std::atomic<bool> is_last = false;
+  start(*engine, [&is_last, last = engine] {
+    static thread_local const SaysThatItsThreadEnds says;
+    static_cast<void>(says);
+    while (last.use_count() > 1) std::this_thread::yield();
+    is_last = true;
+  });
+  engine = nullptr;
+  while (!is_last) std::this_thread::yield();
+  std::exit(7);
+}
+
 // OpenSSL would take away what the thread still uses.
 TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsWhileItEndsOnItsOwnThread) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        std::atexit([] { std::fputs("then the process\n", stderr); });
-        auto engine = std::make_shared<HttpEngine>();
-        std::atomic<bool> is_last = false;
-        HttpEngine& running = *engine;
-        running.call_after(std::chrono::nanoseconds(0), [&is_last, last = engine] {
-          static thread_local const SaysThatItsThreadEnds says;
-          static_cast<void>(says);
-          while (last.use_count() > 1) std::this_thread::yield();
-          is_last = true;
-        });
-        engine = nullptr;
-        while (!is_last) std::this_thread::yield();
-        std::exit(7);
-      },
-      testing::ExitedWithCode(7), "its thread has ended\nthen the process");
+  EXPECT_EXIT(exit_while_it_ends([](HttpEngine& engine, std::function<void()> function) {
+                engine.call_after(std::chrono::nanoseconds(0), std::move(function));
+              }),
+              testing::ExitedWithCode(7), "its thread has ended\nthen the process");
+}
+
+TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsWhileItEndsOnAThreadThatRunsAside) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_while_it_ends([](HttpEngine& engine, std::function<void()> function) {
+                engine.run_aside([function = std::move(function)](const std::stop_token& /*stop*/) { function(); });
+              }),
+              testing::ExitedWithCode(7), "its thread has ended\nthen the process");
 }
 
 // Timers are not waited for, and what they hold goes with them.
@@ -114,27 +126,6 @@ TEST(HttpEngineDeathTest, EndsWithTheProcessThoughATimerSetsItselfAgain) {
         std::exit(7);
       },
       testing::ExitedWithCode(7), "");
-}
-
-TEST(HttpEngineDeathTest, IsWaitedForWhenTheProcessExitsWhileItEndsOnAThreadThatRunsAside) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        std::atexit([] { std::fputs("then the process\n", stderr); });
-        auto engine = std::make_shared<HttpEngine>();
-        std::atomic<bool> is_last = false;
-        HttpEngine& running = *engine;
-        running.run_aside([&is_last, last = engine](const std::stop_token& /*stop*/) {
-          static thread_local const SaysThatItsThreadEnds says;
-          static_cast<void>(says);
-          while (last.use_count() > 1) std::this_thread::yield();
-          is_last = true;
-        });
-        engine = nullptr;
-        while (!is_last) std::this_thread::yield();
-        std::exit(7);
-      },
-      testing::ExitedWithCode(7), "its thread has ended\nthen the process");
 }
 
 }  // namespace

@@ -140,11 +140,7 @@ void HttpLoop::run() noexcept {
     sleep();
   }
   cancel_all();
-  if (!is_leaked_) close_connections(nullptr);
-  ::OPENSSL_thread_stop();
-  const std::lock_guard lock(mutex_);
-  has_refused_ = true;
-  refuses_.notify_all();
+  leave_libraries(nullptr);
 }
 
 // What is told may start calls and timers, which are refused in the next round; but somebody may do so for ever.
@@ -156,8 +152,13 @@ void HttpLoop::tell_refused() {
     const bool is_over = calls_.empty() && new_calls_.empty() && timers_.empty();
     if (!is_over && ++refused_rounds_ < kMostRounds) return;
   }
-  close_connections(curl_multi_init());  // by which it sleeps
-  ::OPENSSL_thread_stop();               // when the process exits OpenSSL forgets whose that is
+  leave_libraries(curl_multi_init());  // by which it sleeps
+}
+
+// From here on nothing is read; what OpenSSL has for the thread would be nobody's when the process exits.
+void HttpLoop::leave_libraries(CURLM* next) {
+  close_connections(next);
+  ::OPENSSL_thread_stop();
   const std::lock_guard lock(mutex_);
   has_refused_ = true;
   refuses_.notify_all();

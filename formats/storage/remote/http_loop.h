@@ -73,6 +73,7 @@ class HttpLoop {
 
   bool take_orders();
   void tell_refused();
+  void leave_libraries(CURLM* next);
   void close_connections(CURLM* next);
   void add(std::unique_ptr<HttpCall> call);
   void begin(uint64_t number);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,7 +9,8 @@
 
 #include "millrace/formats/error.h"
 
-// How the parsers here read protobuf's wire format (https://protobuf.dev/programming-guides/encoding). Not for users.
+// protobuf's wire format (https://protobuf.dev/programming-guides/encoding): how the parsers here read it, and what
+// writers have in common. Not for users.
 namespace millrace::wire {
 
 // Wire types of the protobuf encoding.
@@ -24,6 +26,22 @@ constexpr size_t kMostParts = size_t{1} << 18;
 
 // A message without fields; its data() is not null, as that of a value that was not found is.
 constexpr std::string_view kEmptyMessage = "";
+
+constexpr size_t varint_size(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
+
+inline char* put_varint(uint64_t value, char* at) {
+  while (value >= 0x80) {
+    *at++ = static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  *at++ = static_cast<char>(value);
+  return at;
+}
+
+inline void append_varint(std::string& out, uint64_t value) {
+  char bytes[10];
+  out.append(bytes, put_varint(value, bytes));
+}
 
 /// What is wrong with a record, and at which byte of it. Thrown inside the parsers only: damaged records are rare.
 struct Malformed {

@@ -7,10 +7,15 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/example/wire.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
+
+using wire::append_varint;
+using wire::put_varint;
+using wire::varint_size;
 
 // Field tags: every message on the way has only fields of wire type 2, length and bytes.
 constexpr char kField1 = 1 << 3 | 2;
@@ -20,22 +25,6 @@ constexpr char kField2 = 2 << 3 | 2;
 constexpr uint32_t kBytesList = 1;
 constexpr uint32_t kFloatList = 2;
 constexpr uint32_t kInt64List = 3;
-
-constexpr size_t varint_size(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
-
-char* put_varint(uint64_t value, char* at) {
-  while (value >= 0x80) {
-    *at++ = static_cast<char>(value | 0x80);
-    value >>= 7;
-  }
-  *at++ = static_cast<char>(value);
-  return at;
-}
-
-void append_varint(std::string& out, uint64_t value) {
-  char bytes[10];
-  out.append(bytes, put_varint(value, bytes));
-}
 
 constexpr size_t delimited_size(size_t bytes) { return 1 + varint_size(bytes) + bytes; }
 

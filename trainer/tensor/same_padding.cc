@@ -30,25 +30,26 @@ SamePatches same_patches(const char* name, const TensorShape& x, const TensorSha
 }
 
 template <typename T>
-void read_patches(const SamePatches& geometry, const T* image, T* patches) {
+void read_patches(const SamePatches& geometry, const T* image, int64_t first, int64_t num, T* patches) {
   const int64_t channels = geometry.channels;
-  std::fill_n(patches, geometry.count() * geometry.size(), T{0});
-  geometry.for_each([&](int64_t patch, int64_t tap, int64_t pixel) {
-    std::copy_n(image + pixel * channels, channels, patches + patch * geometry.size() + tap * channels);
+  std::fill_n(patches, num * geometry.size(), T{0});
+  geometry.for_each(first, num, [&](int64_t patch, int64_t tap, int64_t pixel) {
+    std::copy_n(image + pixel * channels, channels, patches + (patch - first) * geometry.size() + tap * channels);
   });
 }
 
 template <typename T>
-void add_patches(const SamePatches& geometry, const T* patches, T* image) {
+void add_patches(const SamePatches& geometry, const T* patches, int64_t first, int64_t num, T* image) {
   const int64_t channels = geometry.channels;
-  geometry.for_each([&](int64_t patch, int64_t tap, int64_t pixel) {
-    kernels<T>().add(patches + patch * geometry.size() + tap * channels, channels, image + pixel * channels);
+  geometry.for_each(first, num, [&](int64_t patch, int64_t tap, int64_t pixel) {
+    const T* values = patches + (patch - first) * geometry.size() + tap * channels;
+    kernels<T>().add(values, channels, image + pixel * channels);
   });
 }
 
-template void read_patches(const SamePatches&, const float*, float*);
-template void read_patches(const SamePatches&, const double*, double*);
-template void add_patches(const SamePatches&, const float*, float*);
-template void add_patches(const SamePatches&, const double*, double*);
+template void read_patches(const SamePatches&, const float*, int64_t, int64_t, float*);
+template void read_patches(const SamePatches&, const double*, int64_t, int64_t, double*);
+template void add_patches(const SamePatches&, const float*, int64_t, int64_t, float*);
+template void add_patches(const SamePatches&, const double*, int64_t, int64_t, double*);
 
 }  // namespace millrace

@@ -22,29 +22,38 @@ struct SamePatches {
   int64_t size() const { return kernel_height * kernel_width * channels; }
   int64_t image_size() const { return height * width * channels; }
 
-  /// Calls `body(patch, tap, pixel)` for each patch of an image and each place of the kernel that lies on the image:
-  /// the patch's number, the place's number (row by row), the pixel's number.
+  /// Rows or columns of zeros around the image.
+  int64_t padding_height() const { return padding(output_height(), kernel_height, height); }
+  int64_t padding_width() const { return padding(output_width(), kernel_width, width); }
+  /// Those of them that lie before it.
+  int64_t top() const { return padding_height() / 2; }
+  int64_t left() const { return padding_width() / 2; }
+
+  /// Calls `body(patch, tap, pixel)` for each of the patches `first` to `first + num - 1` of an image and each place of
+  /// the kernel that lies on the image: the patch's number, the place's number (row by row), the pixel's number.
   template <typename Body>
-  void for_each(const Body& body) const {
-    const auto before = [&](int64_t output, int64_t kernel, int64_t input) {
-      const int64_t total = (output - 1) * stride + kernel - input;
-      return total > 0 ? total / 2 : 0;
-    };
-    const int64_t top = before(output_height(), kernel_height, height);
-    const int64_t left = before(output_width(), kernel_width, width);
-    for (int64_t out_y = 0; out_y < output_height(); ++out_y) {
-      for (int64_t out_x = 0; out_x < output_width(); ++out_x) {
-        for (int64_t ky = 0; ky < kernel_height; ++ky) {
-          const int64_t y = out_y * stride + ky - top;
-          if (y < 0 || y >= height) continue;
-          for (int64_t kx = 0; kx < kernel_width; ++kx) {
-            const int64_t x = out_x * stride + kx - left;
-            if (x < 0 || x >= width) continue;
-            body(out_y * output_width() + out_x, ky * kernel_width + kx, y * width + x);
-          }
+  void for_each(int64_t first, int64_t num, const Body& body) const {
+    const int64_t before_y = top();
+    const int64_t before_x = left();
+    for (int64_t patch = first; patch < first + num; ++patch) {
+      const int64_t first_y = patch / output_width() * stride - before_y;
+      const int64_t first_x = patch % output_width() * stride - before_x;
+      for (int64_t ky = 0; ky < kernel_height; ++ky) {
+        const int64_t y = first_y + ky;
+        if (y < 0 || y >= height) continue;
+        for (int64_t kx = 0; kx < kernel_width; ++kx) {
+          const int64_t x = first_x + kx;
+          if (x < 0 || x >= width) continue;
+          body(patch, ky * kernel_width + kx, y * width + x);
         }
       }
     }
+  }
+
+ private:
+  int64_t padding(int64_t output, int64_t kernel, int64_t input) const {
+    const int64_t total = (output - 1) * stride + kernel - input;
+    return total > 0 ? total : 0;
   }
 };
 
@@ -54,11 +63,12 @@ struct SamePatches {
 SamePatches same_patches(const char* name, const TensorShape& x, const TensorShape& kernel, size_t kernel_rank,
                          int64_t stride);
 
-/// Copies an image's patches to `patches`, `[count, size]`, zeros where they leave the image ("im2col").
+/// Copies `num` of an image's patches from `first` on to `patches`, `[num, size]`, zeros where they leave the image
+/// ("im2col").
 template <typename T>
-void read_patches(const SamePatches& geometry, const T* image, T* patches);
-/// Adds patches to the image they come from, the transpose of `read_patches` ("col2im").
+void read_patches(const SamePatches& geometry, const T* image, int64_t first, int64_t num, T* patches);
+/// Adds these patches to the image they come from, the transpose of `read_patches` ("col2im").
 template <typename T>
-void add_patches(const SamePatches& geometry, const T* patches, T* image);
+void add_patches(const SamePatches& geometry, const T* patches, int64_t first, int64_t num, T* image);
 
 }  // namespace millrace

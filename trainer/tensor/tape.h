@@ -111,6 +111,11 @@ class Tape {
   U* keep(int64_t count) {
     return arena_.template allocate<U>(count);
   }
+  /// Gives back the memory of a tensor of this tape that nobody reads again, unless the tape records: then it may be
+  /// needed on the way back. Of several under the same memory (`reshaped`) one only.
+  void discard(const Tensor<T>& tensor) {
+    if (!recording()) arena_.release(tensor.values, tensor.count());
+  }
   /// Says that this dropout draws for its rows. Throws `kInvalidArgument` naming its place when one with the same
   /// random words has done so since the tape began: they would drop alike.
   void take_dropout(const DropoutMask& mask);

@@ -27,10 +27,12 @@
 #include "millrace/trainer/tensor/layer_norm.h"
 #include "millrace/trainer/tensor/linear.h"
 #include "millrace/trainer/tensor/matmul.h"
+#include "millrace/trainer/tensor/max_pool2d.h"
 #include "millrace/trainer/tensor/mean_pool.h"
 #include "millrace/trainer/tensor/multiply.h"
 #include "millrace/trainer/tensor/relative_position_bias.h"
 #include "millrace/trainer/tensor/relu.h"
+#include "millrace/trainer/tensor/resize_bicubic.h"
 #include "millrace/trainer/tensor/rms_norm.h"
 #include "millrace/trainer/tensor/scale.h"
 #include "millrace/trainer/tensor/scatter_add.h"
@@ -161,6 +163,8 @@ std::vector<Case> cases() {
        "stride 2",
        {{1, 5, 4, 3}, {3, 3, 3}},
        [](D t, In x) { return depthwise_conv2d(t, x[0], x[1], 2); }},
+      {"resize_bicubic", "by 3", {{2, 4, 5, 2}}, [](D t, In x) { return resize_bicubic(t, x[0], 3); }},
+      {"resize_bicubic", "one pixel", {{1, 1, 2, 3}}, [](D t, In x) { return resize_bicubic(t, x[0], 4); }},
       {"conv_transpose2d",
        "3x3 stride 2",
        {{2, 3, 4, 3}, {3, 3, 2, 3}},
@@ -169,6 +173,8 @@ std::vector<Case> cases() {
        "4x4 stride 2",
        {{1, 3, 2, 3}, {4, 4, 2, 3}},
        [](D t, In x) { return conv_transpose2d(t, x[0], x[1], 2); }},
+      {"max_pool2d", "2x2", {{2, 4, 6, 3}}, [](D t, In x) { return max_pool2d(t, x[0]); }},
+      {"max_pool2d", "3x3 with a rest", {{1, 7, 5, 2}}, [](D t, In x) { return max_pool2d(t, x[0], 3); }},
       {"batch_norm",
        "inference",
        {{2, 3, 2, 4}, {4}, {4}},
@@ -492,8 +498,9 @@ TEST(GradientTable, HasALineForEachPairOfFilesThatIsAnOperator) {
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("trainer/tensor"))) {
     if (entry.path().extension() == ".h") files.insert(entry.path().stem().string());
   }
-  for (const char* other : {"arena", "gemm", "gemm_eigen", "gemm_eigen-inl", "difference_loss", "gemm_onednn",
-                            "kept_values", "kernels", "pointwise", "same_padding", "shape_check", "tape"}) {
+  for (const char* other :
+       {"arena", "convolution", "convolution_onednn", "difference_loss", "gemm", "gemm_eigen", "gemm_eigen-inl",
+        "gemm_onednn", "kept_values", "kernels", "onednn_call", "pointwise", "same_padding", "shape_check", "tape"}) {
     EXPECT_EQ(files.erase(other), 1U) << other;
   }
   std::set<std::string> checked;

@@ -6,7 +6,8 @@ run_options="replicas accumulate weight-decay clip-norm activations shuffle repo
   keep-best-by checkpoint-every keep-checkpoints watchdog damage max-skipped-records max-skipped-bytes max-skipped-share
   cache-dir cache-bytes trace"
 # Those that say how long a phase is and how it goes.
-schedule_options="steps epochs optimizer learning-rate start-rate end-rate warmup-steps decay freeze"
+schedule_options="steps epochs optimizer learning-rate start-rate end-rate warmup-steps decay milestones
+  milestone-factor freeze"
 
 fail() { echo "run.sh: $*; see examples/$example/run.sh --help" >&2; exit 2; }
 default() { echo "Default: ${value[$1]}"; }
@@ -99,7 +100,8 @@ refuse_given() {
 }
 
 # settle_length STEPS PHASES...: the default of --steps goes where --epochs is given, or each of the PHASES says its own
-# length. The warm-up, where none is given, is that many STEPS at most, and 5% of them where the length is not in steps.
+# length. The warm-up, where none is given, is that many STEPS at most, and 5% of them where the length is not in steps;
+# with --decay milestones there is none.
 settle_length() {
   local warmup=$1 phase counts=steps
   shift
@@ -116,7 +118,7 @@ settle_length() {
   elif [[ ${value[steps]} =~ ^[0-9]{1,9}$ ]] && [ "${value[steps]}" -lt "$warmup" ]; then
     warmup=${value[steps]}
   fi
-  value[warmup-steps]=${value[warmup-steps]-$warmup}
+  [ "${value[decay]-}" = milestones ] || value[warmup-steps]=${value[warmup-steps]-$warmup}
 }
 
 # build_programs NAMES...: installs what is missing, builds; `programs` is the folder with those of all examples.

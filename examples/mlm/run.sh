@@ -48,7 +48,8 @@ model and training: more about them, and about those without a default here, in 
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
   --initializer-range  --mask-probability  --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle
-  --patience  --keep-best  --keep-best-by  --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --freeze
+  --patience  --keep-best  --keep-best-by  --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay
+  --milestones  --milestone-factor  --freeze
   --watchdog  --damage  --max-skipped-records  --max-skipped-bytes  --max-skipped-share  --cache-dir
   --cache-bytes  --trace
 TEXT

@@ -38,7 +38,8 @@ model and training: more about them, and about those without a default here, in 
   --keep-best N          $(default keep-best); both not where there are no validation rows
   --ignore-config  --layers  --d-model  --d-ff  --heads  --d-kv  --dropout  --initializer-factor  --global-batch
   --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle  --patience  --keep-best-by
-  --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --freeze  --watchdog  --damage
+  --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --milestones
+  --milestone-factor  --freeze  --watchdog  --damage
   --max-skipped-records  --max-skipped-bytes  --max-skipped-share  --cache-dir  --cache-bytes  --trace
 TEXT
 }

@@ -52,7 +52,7 @@ void KillHistogram::add(int64_t steps) {
 int KillHistogram::num_that_count() const { return std::accumulate(tenths_.begin(), tenths_.end(), 0); }
 
 bool KillHistogram::has_enough() const {
-  return num_that_count() >= num_kills() || before_ + num_that_count() + after_ >= 10 * num_kills();
+  return num_that_count() >= kills_ || before_ + num_that_count() + after_ >= 10 * kills_;
 }
 
 std::string KillHistogram::to_string() const {

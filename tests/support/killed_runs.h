@@ -31,7 +31,9 @@ struct KilledProgram {
 ///     EXPECT_GE(histogram.num_that_count(), num_kills());
 class KillHistogram {
  public:
-  KillHistogram(int64_t first_state, int64_t length) : first_state_(first_state), length_(length), tenths_(10) {}
+  /// `kills`: so many that count are enough.
+  KillHistogram(int64_t first_state, int64_t length, int kills = num_kills())
+      : first_state_(first_state), length_(length), kills_(kills), tenths_(10) {}
   /// Starts a program, kills it at a random moment and starts it again, until it ends by itself or kills are enough.
   /// Gives how it ended. `run`: of several, which are killed at other moments.
   ChildResult kill_until_it_ends(const KilledProgram& program, uint64_t run);
@@ -39,7 +41,7 @@ class KillHistogram {
   void add(int64_t steps);
   /// Kills after the first state and before the end.
   [[nodiscard]] int num_that_count() const;
-  /// Whether `num_kills` of them count, or so many more were made that something else must be wrong.
+  /// Whether enough of them count, or so many more were made that something else must be wrong.
   [[nodiscard]] bool has_enough() const;
   /// One line.
   std::string to_string() const;
@@ -47,6 +49,7 @@ class KillHistogram {
  private:
   int64_t first_state_;
   int64_t length_;
+  int kills_;
   int before_ = 0;
   int after_ = 0;
   std::vector<int> tenths_;

@@ -1,5 +1,8 @@
 #include "millrace/trainer/run/phase_options.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -40,6 +43,23 @@ std::vector<std::string> arguments_of(std::string_view text) {
   }
 }
 
+// `200:400`.
+std::vector<int64_t> parse_milestones(std::string_view text) {
+  std::vector<int64_t> steps;
+  while (true) {
+    const size_t end = std::min(text.find(':'), text.size());
+    int64_t step = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + end, step);
+    require(error == std::errc() && rest == text.data() + end && step > (steps.empty() ? 0 : steps.back()) &&
+                step <= kMostSteps,
+            fmt::format("--milestones has {}, must be whole numbers that ascend, such as 200:400",
+                        printable(excerpt(std::string(text.substr(0, end))))));
+    steps.push_back(step);
+    if (end == text.size()) return steps;
+    text.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 void add_phase_options(PhaseOptions& options, po::options_description& described) {
@@ -49,12 +69,15 @@ void add_phase_options(PhaseOptions& options, po::options_description& described
        "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
       ("epochs", count(options.epochs), "in place of --steps, by the counts in the names of files; of both the one that ends first counts")
       ("optimizer", value(options.optimizer), "adamw, radam or lamb")
-      ("learning-rate", real_number(options.learning_rate, {1e-12, 1e6}), "the highest; falls to --end-rate at the last step")
+      ("learning-rate", real_number(options.learning_rate, {1e-12, 1e6}), "the highest; falls as --decay says, to --end-rate")
       ("start-rate", real_number(options.start_rate, {0, 1e6}), "the learning rate at the first step of the warm-up")
       ("end-rate", real_number(options.end_rate, {0, 1e6}), "the learning rate at the end")
       ("warmup-steps", po::value<std::string>()->default_value(to_string(options.warmup_steps)),
        "steps in which the learning rate rises from --start-rate, or their share of all such as 10%; not given, at most --steps")
-      ("decay", value(options.decay), "how the learning rate falls: linear or cosine")
+      ("decay", value(options.decay), "how the learning rate falls: linear, cosine or milestones")
+      ("milestones", po::value<std::string>(),
+       "with --decay milestones, steps such as 200000:400000 after each of which --milestone-factor multiplies the learning rate")
+      ("milestone-factor", real_number(&options.milestone_factor, {1e-6, 1}), "what the learning rate is multiplied by (default: 0.5)")
       ("weight-decay", real_number(options.weight_decay, {0, 1e6}),
        "of all parameters but layer norms and biases")
       ("freeze", po::value(&options.freeze),
@@ -72,8 +95,9 @@ void take_phase_options(PhaseOptions& options, const po::variables_map& given) {
   }
   require(options.optimizer == "adamw" || options.optimizer == "radam" || options.optimizer == "lamb",
           fmt::format("--optimizer is {}, must be adamw, radam or lamb", printable(excerpt(options.optimizer))));
-  require(options.decay == "linear" || options.decay == "cosine",
-          fmt::format("--decay is {}, must be linear or cosine", printable(excerpt(options.decay))));
+  require(options.decay == "linear" || options.decay == "cosine" || options.decay == "milestones",
+          fmt::format("--decay is {}, must be linear, cosine or milestones", printable(excerpt(options.decay))));
+  if (was_given(given, "milestones")) options.milestones = parse_milestones(given["milestones"].as<std::string>());
 }
 
 PhaseOptions parse_phase(const std::string& text, const PhaseOptions& others) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <boost/program_options.hpp>
 
@@ -19,9 +20,13 @@ struct PhaseOptions {
   double end_rate = 0;              ///< at the end. Default: 0
   /// In which the rate rises from `start_rate`. Default: 50
   Warmup warmup_steps = {.steps = 50};
-  std::string decay = "linear";  ///< or cosine: how it falls to `end_rate`. Default: linear
-  double weight_decay = 1e-3;    ///< Default: 1e-3
-  std::string freeze = {};       ///< a regular expression over parameters. Default: empty, none is frozen
+  std::string decay = "linear";  ///< or cosine, how it falls to `end_rate`; or milestones. Default: linear
+  /// With `decay` milestones: after so many steps of the phase the rate is multiplied by `milestone_factor`. Default:
+  /// none
+  std::vector<int64_t> milestones = {};
+  double milestone_factor = 0;  ///< Default: 0, a half
+  double weight_decay = 1e-3;   ///< Default: 1e-3
+  std::string freeze = {};      ///< a regular expression over parameters. Default: empty, none is frozen
 };
 
 /// Declares them; the values that are there are their defaults.

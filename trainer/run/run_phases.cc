@@ -31,6 +31,7 @@ class PhaseSteps {
                                                     name("learning-rate"), o_.learning_rate));
     }
     need_warmup_for_start_rate(o_.warmup_steps.steps > 0 || o_.warmup_steps.share > 0);
+    check_milestones();
     if (!o_.freeze.empty()) NamePattern(freeze_field(), o_.freeze);
   }
 
@@ -41,6 +42,9 @@ class PhaseSteps {
     phase.steps = o_.epochs > 0 ? steps_of_epochs(steps_per_epoch) : o_.steps;
     const bool by_epochs = o_.epochs > 0 && (o_.steps == 0 || phase.steps < o_.steps);
     if (!by_epochs) phase.steps = o_.steps;
+    require(o_.milestones.empty() || o_.milestones.back() < phase.steps,
+            fmt::format("{} has {}, and there are {} steps", name("milestones"),
+                        o_.milestones.empty() ? 0 : o_.milestones.back(), phase.steps));
     phase.warmup_steps = warmup_of(
         phase.steps, by_epochs ? fmt::format("the steps of {} {}, which are {}", name("epochs"), o_.epochs, phase.steps)
                                : fmt::format("{}, which is {}", name("steps"), phase.steps));
@@ -61,6 +65,7 @@ class PhaseSteps {
   // Of so many steps; `what_they_are`: for messages.
   int64_t warmup_of(int64_t steps, const std::string& what_they_are) const {
     const Warmup& warmup = o_.warmup_steps;
+    if (by_milestones()) return 0;
     if (warmup.share > 0) {  // a rate to start from is that of one step at least
       return std::max<int64_t>(o_.start_rate > 0 ? 1 : 0, std::llround(warmup.share * static_cast<double>(steps)));
     }
@@ -68,6 +73,23 @@ class PhaseSteps {
     require(warmup.steps <= steps,
             fmt::format("{} is {}, must be at most {}", name("warmup-steps"), warmup.steps, what_they_are));
     return warmup.steps;
+  }
+
+  bool by_milestones() const { return o_.decay == "milestones"; }
+
+  void check_milestones() const {
+    if (!by_milestones()) {
+      const char* given = o_.milestone_factor > 0 ? "milestone-factor" : "milestones";
+      return require(o_.milestones.empty() && o_.milestone_factor == 0,
+                     fmt::format("{} is given, but {} is {}", name(given), name("decay"), o_.decay));
+    }
+    require(!o_.milestones.empty(),
+            fmt::format("{} is milestones, and {} are not given", name("decay"), name("milestones")));
+    // A warm-up that nobody has asked for is left out.
+    const bool warms_up = !o_.warmup_steps.may_be_fewer && (o_.warmup_steps.steps > 0 || o_.warmup_steps.share > 0);
+    require(!warms_up && o_.start_rate == 0 && o_.end_rate == 0,
+            fmt::format("{} milestones has neither {}, {} nor {}", name("decay"), name("warmup-steps"),
+                        name("start-rate"), name("end-rate")));
   }
 
   void need_warmup_for_start_rate(bool there_is_one) const {
@@ -95,6 +117,10 @@ std::unique_ptr<Schedule> RunPhase::schedule() const {
                           .warmup_steps = warmup_steps,
                           .decay_steps = steps - warmup_steps,
                           .alpha = options.end_rate / options.learning_rate});
+  }
+  if (options.decay == "milestones") {
+    return milestones(options.learning_rate, options.milestones,
+                      options.milestone_factor > 0 ? options.milestone_factor : 0.5);
   }
   return linear_warmup_decay({.learning_rate = options.learning_rate,
                               .warmup_steps = warmup_steps,

@@ -76,8 +76,9 @@ void print_table(const RunSummary& summary) {
   for (const SummaryLine& line : summary.lines) {
     if (!line.text.empty()) row(line.name, line.text);
   }
-  row("time in steps",
-      fmt::format("{:.1f} s, {:.0f} tokens/s on {} threads", whole.seconds, whole.tokens_per_s, summary.threads));
+  row("time in steps", fmt::format("{:.1f} s, {:.0f} {} on {} threads", whole.seconds,
+                                   whole.tokens > 0 ? whole.tokens_per_s : whole.rows_per_s,
+                                   whole.tokens > 0 ? "tokens/s" : "rows/s", summary.threads));
   // A consumer that the input waits for limits nothing.
   const bool named = !whole.limiting_stage.empty() && whole.limiting_stage != "consumer";
   row("waiting for input", fmt::format("{:.2f}%{}", 100 * whole.input_wait_share,

@@ -42,6 +42,11 @@ class ShardSetWriter {
   /// `split`: its place in the options. Throws `kIo` naming the file, for example when the disk is full; then only
   /// destruction is left.
   void write(size_t split, std::string_view record);
+  /// Where a file of the caller's own may lie while the set is written, such as what is to be put in order first: it
+  /// goes with the writer, that of a process that was killed with the next one's. `name`: no folder of a split.
+  [[nodiscard]] std::string temporary_path(const std::string& name) const {
+    return (place_->incomplete() / name).string();
+  }
   /// Ends the last shards, so that the numbers below are final.
   void finish_shards();
   int64_t num_records(size_t split) const { return splits_.at(split).num_records; }

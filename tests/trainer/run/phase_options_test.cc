@@ -75,6 +75,40 @@ TEST(PhaseOptions, SayTheCurveOfTheLearningRate) {
   EXPECT_DOUBLE_EQ(linear->learning_rate(20), 0.5);
 }
 
+TEST(PhaseOptions, MultiplyTheRateAtMilestones) {
+  const std::vector<std::string> by_milestones = {"--decay", "milestones", "--steps", "600", "--learning-rate", "2e-4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), by_milestones.begin(), by_milestones.end());
+    return more;
+  };
+  const auto schedule = phases_of(parsed(with({"--milestones", "200:400"})), 0).front().schedule();
+  EXPECT_DOUBLE_EQ(schedule->learning_rate(0), 2e-4) << "the warm-up that is a program's default is left out";
+  EXPECT_DOUBLE_EQ(schedule->learning_rate(199), 2e-4);
+  EXPECT_DOUBLE_EQ(schedule->learning_rate(200), 1e-4);
+  EXPECT_DOUBLE_EQ(schedule->learning_rate(400), 5e-5);
+  EXPECT_DOUBLE_EQ(phases_of(parsed(with({"--milestones", "7", "--milestone-factor", "0.1"})), 0)
+                       .front()
+                       .schedule()
+                       ->learning_rate(7),
+                   2e-5);
+  EXPECT_DOUBLE_EQ(phases_of(parsed({"--phase", "steps=9,learning-rate=1,decay=milestones,milestones=2:4"}), 0)
+                       .front()
+                       .schedule()
+                       ->learning_rate(4),
+                   0.25);
+  for (const char* wrong : {"", "0", "4:4", "4:2", "1:", "1,2", "-1", "9000000000000000000000"}) {
+    EXPECT_THAT(refused(with({"--milestones", wrong})), HasSubstr("must be whole numbers that ascend")) << wrong;
+  }
+  EXPECT_THAT(refused(by_milestones), HasSubstr("--decay is milestones, and --milestones are not given"));
+  EXPECT_THAT(refused({"--milestones", "5"}), HasSubstr("--milestones is given, but --decay is linear"));
+  EXPECT_THAT(refused({"--milestone-factor", "0.5"}), HasSubstr("--milestone-factor is given, but --decay is linear"));
+  EXPECT_THAT(refused(with({"--milestones", "200:600"})), HasSubstr("--milestones has 600, and there are 600 steps"));
+  for (const auto& other : std::vector<std::vector<std::string>>{{"--warmup-steps", "3"}, {"--end-rate", "1e-6"}}) {
+    EXPECT_THAT(refused(with({"--milestones", "5", other[0], other[1]})),
+                HasSubstr("--decay milestones has neither --warmup-steps, --start-rate nor --end-rate"));
+  }
+}
+
 TEST(PhaseOptions, NameTheOptimizerWhichDecaysNeitherNormsNorBiases) {
   const Regression model;
   const auto optimizer = [&](const std::string& name) {
@@ -89,7 +123,7 @@ TEST(PhaseOptions, NameTheOptimizerWhichDecaysNeitherNormsNorBiases) {
     EXPECT_THAT(optimizer(name), testing::AllOf(HasSubstr("0.25"), HasSubstr("LayerNorm|layer_norm|bias")));
   }
   EXPECT_THAT(refused({"--optimizer", "sgd"}), HasSubstr("--optimizer is sgd, must be adamw, radam or lamb"));
-  EXPECT_THAT(refused({"--decay", "none"}), HasSubstr("--decay is none, must be linear or cosine"));
+  EXPECT_THAT(refused({"--decay", "none"}), HasSubstr("--decay is none, must be linear, cosine or milestones"));
 }
 
 TEST(PhaseOptions, EpochsAreSoManyOfTheirSteps) {

@@ -170,6 +170,19 @@ TEST(ShardSetWriter, WhatComesBesideTheShardsMeanwhileStays) {
   EXPECT_TRUE(fs::exists(folder.path("train/dataset-0-5.tfrecord")));
 }
 
+TEST(ShardSetWriter, TemporaryFilesGoWithIt) {
+  const TemporaryFolder folder;
+  for (const bool commits : {false, true}) {
+    ShardSetWriter writer(folder.path("out"), two_folders(2));
+    test::write_file(writer.temporary_path("places"), "12");
+    EXPECT_EQ(test::read_file(writer.temporary_path("places")), "12");
+    writer.write(kTrain, "record");
+    if (commits) writer.commit({{.name = "statistics.json", .text = "{}"}});
+  }
+  EXPECT_THAT(names_in(folder.path("out")), ElementsAre("statistics.json", "train/dataset-0-1.tfrecord"));
+  EXPECT_FALSE(fs::exists(folder.path("out/.incomplete-shards")));
+}
+
 TEST(ShardSetWriter, ShardsOfOneNameAreRefused) {
   const TemporaryFolder folder;
   ShardSetOptions options = files_of_folds();

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Millrace needs and this machine lacks, from Debian's packages (Debian 12). Called by tests/run.sh and
 # examples/*/run.sh; safe to call again: with nothing missing it only looks. Why each library: docs/dependencies.md.
-# usage: ./setup.sh [--tests | --dictionary]
-#   --tests       also what only the tests, the fuzzers and the checks need
-#   --dictionary  also dict-gcide, a dictionary of English prose: the corpus of examples/mlm without package lists
+# usage: ./setup.sh [--tests | --dictionary | --photographs | --pictures]
+#   --tests        also what only the tests, the fuzzers and the checks need
+#   --dictionary   also dict-gcide, a dictionary of English prose: the corpus of examples/mlm without package lists
+#   --photographs  also mate-backgrounds, whose photographs of nature examples/super_resolution learns from
+#   --pictures     also openclipart-png, pictures in folders by what they show: those of examples/frozen_features
 set -euo pipefail
 
 packages=(
@@ -24,6 +26,10 @@ packages=(
 )
 if [ "${1:-}" = --dictionary ]; then
   packages+=(dict-gcide)
+elif [ "${1:-}" = --photographs ]; then
+  packages+=(mate-backgrounds)
+elif [ "${1:-}" = --pictures ]; then
+  packages+=(openclipart-png)
 elif [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(ccache)                        # what another clone or branch compiled is not compiled again
@@ -33,7 +39,7 @@ elif [ "${1:-}" = --tests ]; then
   packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
   packages+=(clang libclang-rt-14-dev lld llvm)  # AddressSanitizer, libFuzzer; llvm names the functions in their reports
 elif [ -n "${1:-}" ]; then
-  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests | --dictionary]" >&2
+  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests | --dictionary | --photographs | --pictures]" >&2
   exit 2
 fi
 

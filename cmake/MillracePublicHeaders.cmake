@@ -15,7 +15,7 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
 list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/error.h formats/records/shards.h formats/records/damage_policy.h formats/tfrecord/reader.h
     formats/tfrecord/writer.h formats/tfrecord/index/index.h formats/tfrecord/index/index_builder.h
-    formats/example/parser.h formats/example/writer.h formats/image/decoder.h formats/safetensors/reader.h formats/safetensors/writer.h
+    formats/example/parser.h formats/example/writer.h formats/example/tensor_writer.h formats/image/decoder.h formats/image/png_writer.h formats/safetensors/reader.h formats/safetensors/writer.h
     formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
     formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h
     formats/storage/remote/disk_cache.h formats/storage/remote/disk_cache_options.h
@@ -34,7 +34,8 @@ if(MILLRACE_BUILD_TRAINER)
       trainer/tape_model.h trainer/gradient_check.h trainer/checkpoint/parameter_file.h
       trainer/models/normal_weights.h trainer/models/question_answer_roberta.h trainer/models/roberta.h
       trainer/models/roberta_pretrained.h
-      trainer/models/t5.h trainer/models/t5_pretrained.h)
+      trainer/models/t5.h trainer/models/t5_pretrained.h trainer/models/vgg.h
+      trainer/step/distributor.h trainer/step/step_graph.h)
   # Training programs (docs/training_programs.md).
   list(APPEND MILLRACE_PUBLIC_HEADERS
       trainer/run/training_run.h trainer/run/run_options.h trainer/run/phase_options.h trainer/run/run_phases.h
@@ -43,7 +44,7 @@ if(MILLRACE_BUILD_TRAINER)
       trainer/run/cross_validation.h trainer/run/predicted_rows.h)
   foreach(folder optimizers schedules callbacks metrics tensor)
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/trainer/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "/(gemm_.*|kernels|shape_check|scored_rows|ranks)\\.h$|-inl\\.h$")
+    list(FILTER headers EXCLUDE REGEX "/(gemm_.*|convolution.*|onednn_call|kernels|shape_check|scored_rows|ranks)\\.h$|-inl\\.h$")
     list(APPEND MILLRACE_PUBLIC_HEADERS ${headers})
   endforeach()
 endif()

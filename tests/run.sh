@@ -30,11 +30,13 @@ parts, in order:
             over all sources but the tests
   plain     everything compiled without precompiled headers and batches, so that includes stay honest; only with --all
             or --only plain
+  fuzz      the decoders of pictures under libFuzzer, for 10 minutes each, an hour with --soak; only with --all, --soak or
+            --only fuzz
   soak      a long training that is watched (needs build); only with --soak or --only soak
 TEXT
 }
 
-all_parts=(format build test install asan tsan tidy plain soak)
+all_parts=(format build test install asan tsan tidy plain fuzz soak)
 parts=()
 all=0
 jobs=""
@@ -62,6 +64,7 @@ done
 if [ ${#parts[@]} -eq 0 ]; then
   parts=(format build test install asan tsan tidy)
   [ "$all" = 0 ] || parts+=(plain)
+  [ "$all$soak" = 00 ] || parts+=(fuzz)
   [ "$soak" = 0 ] || parts+=(soak)
 fi
 if [ -z "$jobs" ]; then
@@ -101,10 +104,12 @@ run_ctest() {
   return $result
 }
 
-# With --all each allocation of the workloads fails once, and servers fail by 1,000 scripts, which --soak has anyway.
+# With --all each allocation of the workloads fails once, and servers fail by 1,000 scripts, which --soak has anyway; and
+# programs of pictures are killed ten times each in place of once.
 run_test() {
   MILLRACE_SOAK=$soak run_ctest dev || return
-  [ "$all$soak" != 10 ] || MILLRACE_SOAK=1 run_ctest dev --tests-regex '^(memory/|contract/Part/ServedGraphs[.])'
+  [ "$all$soak" != 10 ] || MILLRACE_SOAK=1 run_ctest dev --tests-regex '^(memory/|contract/Part/ServedGraphs[.])' || return
+  [ "$all$soak" != 10 ] || MILLRACE_KILLS=10 run_ctest dev --tests-regex '^examples/(super_resolution|frozen_features)/.*Kill'
 }
 
 run_install() {
@@ -139,6 +144,25 @@ run_tidy() {
 }
 
 run_plain() { cmake --fresh --preset plain >/dev/null && cmake --build --preset plain --parallel "$jobs"; }
+
+# Both kinds at once; FUZZ_SECONDS is for a look at the part itself. What breaks a decoder is left in build/fuzz.
+run_fuzz() {
+  local seconds=${FUZZ_SECONDS:-600} kind kinds=() result=0
+  [ "$soak" = 0 ] || seconds=${FUZZ_SECONDS:-3600}
+  cmake --preset fuzz >/dev/null && cmake --build --preset fuzz --parallel "$jobs" --target fuzz_image || return
+  for kind in jpg png; do
+    mkdir -p "build/fuzz/found-$kind" "build/fuzz/seeds-$kind"
+    cp tests/fuzz/corpus/image/*."$kind" "build/fuzz/seeds-$kind/"
+    build/fuzz/tests/fuzz/fuzz_image -max_total_time="$seconds" -timeout=20 -artifact_prefix="build/fuzz/breaks-$kind-" \
+      "build/fuzz/found-$kind" "build/fuzz/seeds-$kind" >"build/fuzz/$kind.log" 2>&1 &
+    kinds+=("$kind:$!")
+  done
+  for kind in "${kinds[@]}"; do
+    wait "${kind#*:}" || { tail -40 "build/fuzz/${kind%:*}.log"; result=1; }
+    grep -E '^Done ' "build/fuzz/${kind%:*}.log" || result=1
+  done
+  return $result
+}
 
 # SOAK_MINUTES is for a look at the part itself.
 run_soak() {

@@ -97,7 +97,15 @@ std::vector<Program> all_programs() {
           {"predict_quest", asking_process(test::kPredictQuest)},
           {"prepare_text_to_text", asking_process(test::kPrepareTextToText)},
           {"train_text_to_text", asking_process(test::kTrainTextToText)},
-          {"predict_text_to_text", asking_process(test::kPredictTextToText)}};
+          {"predict_text_to_text", asking_process(test::kPredictTextToText)},
+          {"prepare_super_resolution", asking_process(test::kPrepareSuperResolution)},
+          {"train_super_resolution", asking_process(test::kTrainSuperResolution)},
+          {"distill_super_resolution", asking_process(test::kDistillSuperResolution)},
+          {"interpolate_super_resolution", asking_process(test::kInterpolateSuperResolution)},
+          {"upscale_super_resolution", asking_process(test::kUpscaleSuperResolution)},
+          {"measure_super_resolution", asking_process(test::kMeasureSuperResolution)},
+          {"prepare_frozen_features", asking_process(test::kPrepareFrozenFeatures)},
+          {"train_frozen_features", asking_process(test::kTrainFrozenFeatures)}};
 }
 
 // An option as the help shows it.

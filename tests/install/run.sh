@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, the programs
-# of four pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
+# of five pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
 # --headers compiles each installed header alone.
 # usage: tests/install/run.sh [--headers] BUILD_FOLDER
 set -euo pipefail
@@ -22,7 +22,7 @@ build_in() {  # SOURCE BUILD [OPTION...]
 build_in "$work/source" "$work/build"
 # The blocks of C++ of a page, one after the other, built with its CMakeLists.txt.
 block_of() { sed -n '/^```'"$2"'$/,/^```$/p' "docs/$1.md" | grep -v '^```'; }
-for page in write_a_data_set own_model classify_texts training_programs; do
+for page in write_a_data_set own_model own_loop classify_texts training_programs; do
   mkdir "$work/$page"
   block_of "$page" cpp >"$work/$page/$page.cc"
   block_of "$page" cmake >"$work/$page/CMakeLists.txt"
@@ -52,6 +52,24 @@ for delay in 0.02 0.05 0.1 0.3 1; do
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
 done
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
+# The program of docs/own_loop.md: so many steps, and the same weights where it was killed between two of them.
+own_loop() { exec "$work/own_loop/build/own_loop" "$work/shards" "$work/loop-$1" "$2" 2>"$work/loop-$1.log"; }
+own_loop killed 100000000 >/dev/null &
+loop=$!  # the program itself
+while kill -0 $loop 2>/dev/null && [ ! -e "$work/loop-killed/checkpoints/checkpoint-00000040" ]; do sleep 0.01; done
+sleep 0.0"$((RANDOM % 10))"
+kill -9 $loop 2>/dev/null || { cat "$work/loop-killed.log" >&2; exit 1; }
+wait $loop 2>/dev/null || true
+newest=$(ls "$work/loop-killed/checkpoints" | grep '^checkpoint-' | sort | tail -n 1)
+steps=$((10#${newest#checkpoint-} + 257))
+for run in killed straight; do
+  said=$(own_loop $run $steps) || { cat "$work/loop-$run.log" >&2; exit 1; }
+  [[ $said =~ ^"after $steps steps: accuracy "(1|0\.[4-9][0-9]*)" of 100 rows"$ ]] ||
+    { echo "own_loop printed '$said'" >&2; exit 1; }
+done
+weights=checkpoints/$(printf 'checkpoint-%08d' $steps)/model.safetensors
+cmp "$work/loop-killed/$weights" "$work/loop-straight/$weights" || { echo "own_loop went on with other weights" >&2; exit 1; }
+echo "the program of docs/own_loop.md goes on after kill -9 to the weights of a straight run: $said"
 # The program of docs/training_programs.md: what it says, a run, and one that goes on in the middle of that, elsewhere.
 train_rater() {  # OUT [OPTION...]
   "$work/training_programs/build/train_rater" --shards "$work/shards" --out "$work/$1" --threads 2 --steps 40 "${@:2}"

@@ -32,6 +32,9 @@ struct Script {
   const char* program = nullptr;
   std::set<std::string> own;
   std::set<std::string> switches = {"overwrite", "json"};
+  // What it is run on, a file or a folder.
+  std::string input = "packages";
+  bool input_is_folder = false;
 };
 
 void PrintTo(const Script& script, std::ostream* out) { *out << script.name; }
@@ -92,7 +95,8 @@ TEST_P(RunScript, RefusesAnOptionWithoutItsValueAndAnArgumentThatIsNone) {
 class ScriptsAlone {
  public:
   ScriptsAlone() {
-    for (const char* const script : {"run_example.bash", "mlm/run.sh", "quest/run.sh", "text_to_text/run.sh"}) {
+    for (const char* const script : {"run_example.bash", "mlm/run.sh", "quest/run.sh", "text_to_text/run.sh",
+                                     "super_resolution/run.sh", "frozen_features/run.sh"}) {
       copy(std::string("examples/") + script);
     }
     write_script("setup.sh", "echo setup.sh: installing something");
@@ -100,8 +104,12 @@ class ScriptsAlone {
     for (const char* const program :
          {"mlm/train_unigram", "mlm/prepare_tfrecord_shards", "mlm/train_mlm", "mlm/fill_mask", "quest/prepare_quest",
           "quest/train_quest", "quest/predict_quest", "text_to_text/prepare_text_to_text",
-          "text_to_text/train_text_to_text", "text_to_text/predict_text_to_text"}) {
-      for (const char* const example : {"mlm", "quest", "text_to_text"}) {
+          "text_to_text/train_text_to_text", "text_to_text/predict_text_to_text",
+          "super_resolution/prepare_super_resolution", "super_resolution/train_super_resolution",
+          "super_resolution/interpolate_super_resolution", "super_resolution/distill_super_resolution",
+          "super_resolution/measure_super_resolution", "super_resolution/upscale_super_resolution",
+          "frozen_features/prepare_frozen_features", "frozen_features/train_frozen_features"}) {
+      for (const char* const example : {"mlm", "quest", "text_to_text", "super_resolution", "frozen_features"}) {
         write_script(std::string("build/") + example + "/examples/" + program, "echo '{\"a\":1}'");
       }
     }
@@ -137,19 +145,22 @@ class ScriptsAlone {
 
 TEST_P(RunScript, RefusesAFileThatIsNotThereBeforeAnythingIsInstalled) {
   const ScriptsAlone scripts;
+  const std::string option = "--" + GetParam().input;
   const std::string missing = scripts.path("none");
-  const test::ChildResult result = scripts.run(GetParam(), {"--packages", missing});
+  const test::ChildResult result = scripts.run(GetParam(), {option, missing});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, StartsWith("run.sh: --packages: '" + missing + "' is not there; see examples/"));
-  const test::ChildResult folder = scripts.run(GetParam(), {"--packages", scripts.path("bin")});
-  EXPECT_EQ(folder.exit_code, 2);
-  EXPECT_THAT(folder.err, HasSubstr("is a folder, not a file"));
+  EXPECT_THAT(result.err, StartsWith("run.sh: " + option + ": '" + missing + "' is not there; see examples/"));
+  const bool folder = GetParam().input_is_folder;
+  const test::ChildResult other = scripts.run(GetParam(), {option, scripts.path(folder ? "texts" : "bin")});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr(folder ? "is a file, not a folder" : "is a folder, not a file"));
   EXPECT_EQ(scripts.calls(), "");
 }
 
 TEST_P(RunScript, PrintsOnStandardOutputWhatItsProgramsPrint) {
   const ScriptsAlone scripts;
-  const test::ChildResult result = scripts.run(GetParam(), {"--packages", scripts.path("texts"), "--json"});
+  const std::string input = scripts.path(GetParam().input_is_folder ? "bin" : "texts");
+  const test::ChildResult result = scripts.run(GetParam(), {"--" + GetParam().input, input, "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, MatchesRegex("(\\{\"a\":1\\}\n)+"));
   EXPECT_THAT(scripts.calls(), StartsWith("setup.sh \n"));
@@ -235,9 +246,15 @@ INSTANTIATE_TEST_SUITE_P(
         Script{.name = "quest",
                .program = test::kTrainQuest,
                .own = {"check", "shards", "tokenizer", "dropout", "initializer-range", "steps", "start-rate",
-                       "end-rate", "warmup-steps", "decay", "freeze", "phase"},
+                       "end-rate", "warmup-steps", "decay", "milestones", "milestone-factor", "freeze", "phase"},
                .switches = {"overwrite", "json", "dynamic", "resume"}},
-        Script{.name = "text_to_text", .program = test::kTrainTextToText, .own = {"check", "rows"}}),
+        Script{.name = "text_to_text", .program = test::kTrainTextToText, .own = {"check", "rows"}},
+        Script{.name = "frozen_features",
+               .program = test::kTrainFrozenFeatures,
+               .own = {"set"},
+               .switches = {"overwrite", "json", "resume"},
+               .input = "pictures",
+               .input_is_folder = true}),
     [](const auto& script) { return script.param.name; });
 
 class RunQuest : public ::testing::Test {
@@ -326,6 +343,119 @@ TEST_F(RunQuest, TakesTheRatesOfALargeModelAndOtherColumnsWhereTheyAreGiven) {
                                        HasSubstr("--phase epochs=2,learning-rate=1e-5,")));
 }
 
+class RunSuperResolution : public ::testing::Test {
+ protected:
+  RunSuperResolution() {
+    for (const char* const name : {"one.jpg", "two.png", "three.jpeg"}) scripts_.write(std::string("pictures/") + name);
+  }
+  test::ChildResult run(const std::vector<std::string>& options) const {
+    return scripts_.run({.name = "super_resolution"}, options);
+  }
+  // The names of the programs that were called, in order.
+  std::vector<std::string> programs() const {
+    std::vector<std::string> names;
+    std::istringstream lines(scripts_.calls());
+    for (std::string line; std::getline(lines, line);) names.push_back(line.substr(0, line.find(' ')));
+    return names;
+  }
+  std::string call(const std::string& program) const { return calls_of(scripts_.calls(), program).back(); }
+  std::string pictures() const { return scripts_.path("pictures"); }
+
+  const ScriptsAlone scripts_;
+};
+
+TEST_F(RunSuperResolution, GoesFromPicturesToFiguresOfThoseThatAreHeldOut) {
+  const test::ChildResult result = run({"--pictures", pictures(), "--held-out", "one", "three", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, MatchesRegex("(\\{\"a\":1\\}\n)+"));
+  EXPECT_THAT(programs(), ::testing::ElementsAre("setup.sh", "cmake", "cmake", "prepare_super_resolution",
+                                                 "train_super_resolution", "train_super_resolution",
+                                                 "interpolate_super_resolution", "distill_super_resolution",
+                                                 "measure_super_resolution", "upscale_super_resolution"));
+  EXPECT_THAT(call("prepare_super_resolution"),
+              AllOf(HasSubstr("--pictures " + pictures() + " --out "), HasSubstr(" --held-out one three "),
+                    HasSubstr(" --json "), Not(HasSubstr("--shrink"))));
+  EXPECT_THAT(call("train_super_resolution"), AllOf(HasSubstr("--gan --replicas 2 --model "),
+                                                    HasSubstr("/phase2 --blocks 2 --add-bicubic --steps 500 "),
+                                                    HasSubstr(" --decay milestones --milestones 250:375 ")));
+  EXPECT_THAT(call("measure_super_resolution"),
+              HasSubstr("--pictures " + pictures() + "/one.jpg " + pictures() + "/three.jpeg --model phase1="));
+  EXPECT_THAT(call("upscale_super_resolution"), HasSubstr("/looks/one.small.png "));
+}
+
+TEST_F(RunSuperResolution, TakesThePhotographsOfDebianWhereNoneAreGiven) {
+  ASSERT_EQ(run({}).exit_code, 0);
+  EXPECT_THAT(scripts_.calls(), HasSubstr("\nsetup.sh --photographs\n"));
+  EXPECT_THAT(call("prepare_super_resolution"),
+              AllOf(HasSubstr(" --shrink 4 "), HasSubstr(" --held-out GreenMeadow LadyBird YellowFlower ")));
+}
+
+TEST_F(RunSuperResolution, HasThePresetOfTheOriginal) {
+  ASSERT_EQ(run({"--pictures", pictures(), "--preset", "original", "--steps", "90"}).exit_code, 0);
+  EXPECT_THAT(call("prepare_super_resolution"),
+              AllOf(HasSubstr(" --preset original "), Not(HasSubstr("--crop")), Not(HasSubstr("--stride"))));
+  EXPECT_THAT(calls_of(scripts_.calls(), "train_super_resolution").front(),
+              AllOf(HasSubstr(" --blocks 11 --steps 90 --learning-rate 2e-4 --decay milestones --milestones 30:60 "),
+                    HasSubstr(" --global-batch 32 ")));
+  EXPECT_THAT(call("train_super_resolution"), HasSubstr(" --steps 400000 --learning-rate 5e-5 "));
+}
+
+TEST_F(RunSuperResolution, MeasuresNothingWhereNothingIsHeldOut) {
+  ASSERT_EQ(run({"--pictures", pictures()}).exit_code, 0);
+  EXPECT_EQ(programs().back(), "distill_super_resolution");
+}
+
+TEST_F(RunSuperResolution, GoesOnWithWhatIsWhole) {
+  scripts_.write("out/shards/statistics.json");
+  scripts_.write("out/phase1/model/config.json");
+  ASSERT_EQ(run({"--pictures", pictures(), "--resume"}).exit_code, 0);
+  EXPECT_EQ(calls_of(scripts_.calls(), "prepare_super_resolution").size(), 0U);
+  EXPECT_EQ(calls_of(scripts_.calls(), "train_super_resolution").size(), 1U);
+  EXPECT_THAT(call("train_super_resolution"), AllOf(HasSubstr(" --gan "), HasSubstr(" --resume last ")));
+}
+
+TEST_F(RunSuperResolution, LeavesAnEarlierRunAsItIs) {
+  scripts_.write("out/shards/statistics.json");
+  scripts_.write("out/phase1/model/config.json");
+  const auto refusal = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"--pictures", pictures()});
+    const test::ChildResult result = run(options);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(scripts_.calls(), "");
+    return result.err;
+  };
+  EXPECT_THAT(refusal({}), HasSubstr("holds an earlier run; give --resume, --overwrite"));
+  EXPECT_THAT(refusal({"--resume", "--crop", "32"}), HasSubstr("--crop is of the shards that "));
+  EXPECT_THAT(refusal({"--resume", "--steps", "32"}), HasSubstr("--steps is of a phase that has ended in "));
+}
+
+TEST_F(RunSuperResolution, TakesWholePhotographsForThePresetAndNoOtherFilesForHeldOut) {
+  ASSERT_EQ(run({"--preset", "original"}).exit_code, 0);
+  EXPECT_THAT(call("prepare_super_resolution"), Not(HasSubstr("--shrink")));
+  scripts_.write("pictures/one.txt");
+  ASSERT_EQ(run({"--pictures", pictures(), "--held-out", "one", "--overwrite"}).exit_code, 0);
+  EXPECT_THAT(call("measure_super_resolution"), Not(HasSubstr("one.txt")));
+  scripts_.write("pictures/one.PNG");
+  const test::ChildResult result = run({"--pictures", pictures(), "--held-out", "one", "--overwrite"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--held-out: two pictures are called one"));
+}
+
+TEST_F(RunSuperResolution, RefusesBeforeAnythingIsInstalledWhatWouldEndItLater) {
+  const auto refusal = [&](const std::vector<std::string>& options) {
+    const test::ChildResult result = run(options);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(scripts_.calls(), "");
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"--pictures", pictures(), scripts_.path("none")}), HasSubstr("none' is not there"));
+  EXPECT_THAT(refusal({"--features", scripts_.path("none")}), HasSubstr("--features: '"));
+  EXPECT_THAT(refusal({"--gan-steps", "3"}), HasSubstr("--gan-steps is '3', must be at least 4"));
+  EXPECT_THAT(refusal({"--preset", "small"}), HasSubstr("--preset is 'small', must be original"));
+  EXPECT_THAT(refusal({"--preset", "original", "--crop", "64"}), HasSubstr("--crop is what --preset has"));
+  EXPECT_THAT(refusal({"--overwrite", "--resume"}), HasSubstr("--overwrite begins anew, and --resume goes on"));
+}
+
 // What becomes of --steps and --warmup-steps, where their defaults are 9000 and 200.
 std::string length_given(const std::vector<std::string>& options) {
   std::vector<std::string> command = {
@@ -347,6 +477,36 @@ TEST(RunExample, LeavesTheDefaultOfStepsOutWhereTheLengthIsGivenInAnotherWay) {
   EXPECT_EQ(length_given({"--epochs", "3", "--steps", "50"}), "--steps 50 --epochs 3 --warmup-steps 5%");
   EXPECT_EQ(length_given({"--phase", "steps=3,decay=cosine", "--phase", "epochs=1"}), "--warmup-steps 5%");
   EXPECT_EQ(length_given({"--phase", "steps=3", "decay=cosine"}), "--steps 9000 --warmup-steps 5%");
+}
+
+TEST(RunFrozenFeatures, InstallsPicturesOnlyWhereNoneAreGiven) {
+  const Script script = {.name = "frozen_features"};
+  const ScriptsAlone own;
+  ASSERT_EQ(own.run(script, {"--pictures", own.path("bin"), "--without", "a", "b"}).exit_code, 0);
+  EXPECT_THAT(own.calls(), AllOf(Not(HasSubstr("setup.sh --pictures")), HasSubstr(" --without a b\n"),
+                                 Not(HasSubstr("--classes")), Not(HasSubstr("--damage")), HasSubstr(" --size 96 ")));
+  const ScriptsAlone scripts;
+  ASSERT_EQ(scripts.run(script, {"--features", scripts.path("texts")}).exit_code, 0);
+  EXPECT_THAT(scripts.calls(),
+              AllOf(HasSubstr("setup.sh --pictures\n"), HasSubstr(" --classes 8 --pictures-per-class 150 --size 224 "),
+                    HasSubstr(" --damage skip "), HasSubstr(" --without unsorted\n")));
+}
+
+TEST(RunFrozenFeatures, GoesOnWithFeaturesThatAreWhole) {
+  const Script script = {.name = "frozen_features"};
+  const ScriptsAlone scripts;
+  const std::vector<std::string> pictures = {"--pictures", scripts.path("bin")};
+  scripts.write("out/checkpoints/checkpoint-00000001/training.json");
+  const test::ChildResult refused = scripts.run(script, pictures);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("holds an earlier run; give --resume, --overwrite"));
+  EXPECT_EQ(scripts.run(script, {"--resume", "--overwrite"}).exit_code, 2);
+  ASSERT_EQ(scripts.run(script, {"--pictures", scripts.path("bin"), "--resume"}).exit_code, 0);
+  EXPECT_EQ(calls_of(scripts.calls(), "prepare_frozen_features").size(), 1U);
+  scripts.write("out/features/statistics.json");
+  ASSERT_EQ(scripts.run(script, {"--pictures", scripts.path("bin"), "--resume"}).exit_code, 0);
+  EXPECT_EQ(calls_of(scripts.calls(), "prepare_frozen_features").size(), 1U);
+  EXPECT_EQ(calls_of(scripts.calls(), "train_frozen_features").size(), 2U);
 }
 
 }  // namespace

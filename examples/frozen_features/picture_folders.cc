@@ -17,6 +17,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/text/lower_case.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
@@ -40,9 +41,7 @@ struct FoundPictures {
 };
 
 bool has_name_of_picture(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string extension = lower_case(path.extension().string());
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 

@@ -22,32 +22,15 @@ SmallGeneratorRun::SmallGeneratorRun() {
 
 std::vector<std::string> SmallGeneratorRun::training(const char* program, const std::string& out,
                                                      const std::vector<std::string>& more) const {
-  return with_options({program,
-                       "--out",
-                       path(out),
-                       "--shards",
-                       path("shards"),
-                       "--blocks",
-                       "1",
-                       "--channels",
-                       "4",
-                       "--growth",
-                       "4",
-                       "--replicas",
-                       "2",
-                       "--threads",
-                       "2",
-                       "--shuffle",
-                       "8",
-                       "--global-batch",
-                       "4",
-                       "--report-every",
-                       "1",
-                       "--steps",
-                       "12",
-                       "--seed",
-                       "7"},
-                      more);
+  return with_options(training_on({"--shards", path("shards")}, program, out), more);
+}
+
+std::vector<std::string> SmallGeneratorRun::training_on(const std::vector<std::string>& data, const char* program,
+                                                        const std::string& out) const {
+  return with_options({program, "--out",          path(out), "--blocks",  "1",  "--channels", "4", "--growth",
+                       "4",     "--replicas",     "2",       "--threads", "2",  "--shuffle",  "8", "--global-batch",
+                       "4",     "--report-every", "1",       "--steps",   "12", "--seed",     "7"},
+                      data);
 }
 
 }  // namespace millrace::test

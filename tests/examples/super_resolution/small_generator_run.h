@@ -17,6 +17,9 @@ class SmallGeneratorRun {
   /// The command of `program`; what is given later counts.
   std::vector<std::string> training(const char* program, const std::string& out,
                                     const std::vector<std::string>& more = {}) const;
+  /// The same, of other data than `shards`: their options.
+  std::vector<std::string> training_on(const std::vector<std::string>& data, const char* program,
+                                       const std::string& out) const;
 
  private:
   TemporaryFolder folder_;

@@ -177,31 +177,9 @@ TEST_F(TrainSuperResolution, RefusesWhatCannotBe) {
 
 TEST_F(TrainSuperResolution, ReadsTheRecordsOfOthers) {
   // Values to 255 of the same crops: as the shards have them, but by a pattern and without what is known of them.
-  const std::vector<std::string> by_pattern = {test::kTrainSuperResolution,
-                                               "--out",
-                                               run_->path("pattern"),
-                                               "--records",
-                                               run_->path("shards/train/dataset.*.tfrecord"),
-                                               "--crop",
-                                               "16",
-                                               "--blocks",
-                                               "1",
-                                               "--channels",
-                                               "4",
-                                               "--growth",
-                                               "4",
-                                               "--replicas",
-                                               "2",
-                                               "--shuffle",
-                                               "8",
-                                               "--global-batch",
-                                               "4",
-                                               "--report-every",
-                                               "1",
-                                               "--steps",
-                                               "12",
-                                               "--seed",
-                                               "7"};
+  const std::vector<std::string> by_pattern =
+      run_->training_on({"--records", run_->path("shards/train/dataset.*.tfrecord"), "--crop", "16"},
+                        test::kTrainSuperResolution, "pattern");
   ASSERT_EQ(run_child(by_pattern).exit_code, 0);
   EXPECT_EQ(weights("pattern"), weights("pixels"));
   ASSERT_EQ(run_child(test::with_options(by_pattern, {"--overwrite", "--peak", "2"})).exit_code, 0);

@@ -86,6 +86,9 @@ arguments_of() {
   done
 }
 
+# is_kept FILE: of a run with --resume, it is whole and not to be made anew.
+is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
+
 # drop_defaults NAMES...: of these, those that nobody has given.
 drop_defaults() {
   local name

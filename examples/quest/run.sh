@@ -95,8 +95,6 @@ arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
 arguments_of overwrite && going_on=("${arguments[@]}")
 [ -z "${is_given[resume]+x}" ] || going_on=(--resume last)
-# is_kept FILE: it is whole, and not to be made anew.
-is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
 
 build_programs train_unigram prepare_tfrecord_shards train_mlm prepare_quest train_quest predict_quest
 mlm="$programs/mlm"

@@ -81,8 +81,6 @@ arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
 arguments_of overwrite && going_on=("${arguments[@]}")
 [ -z "${is_given[resume]+x}" ] || going_on=(--resume last)
-# is_kept FILE: it is whole, and not to be made anew.
-is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
 if [ -n "${is_given[resume]+x}" ]; then
   [ ! -e "$out/shards/statistics.json" ] ||
     refuse_given "is of the shards that $out has; give --overwrite, or another --out" crop stride crops-per-picture shrink

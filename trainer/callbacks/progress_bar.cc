@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "millrace/trainer/metrics/metric_values.h"
+
 namespace millrace {
 namespace {
 
@@ -32,9 +34,6 @@ std::string limit_text(double input_wait_share, const std::string& limiting_stag
   return fmt::format(" (limited by {})", limiting_stage);
 }
 
-// Where nothing had a weight there is none.
-std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.4f}", loss); }
-
 std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -49,7 +48,7 @@ ProgressBar::ProgressBar(std::FILE* stream, std::optional<bool> terminal)
 std::string ProgressBar::line_of(const TrainingReport& report) const {
   std::string line = report.total_steps > 0 ? fmt::format("step {}/{}", report.step, report.total_steps)
                                             : fmt::format("step {}", report.step);
-  line += fmt::format("  epoch {}  loss {}  lr {:.3g}", report.epoch, loss_text(report.loss), report.learning_rate);
+  line += fmt::format("  epoch {}  loss {}  lr {:.3g}", report.epoch, value_text(report.loss), report.learning_rate);
   line += report.tokens > 0 ? fmt::format("  {} tokens/s", grouped(report.tokens_per_s))
                             : fmt::format("  {} rows/s", grouped(report.rows_per_s));
   line += fmt::format("  waiting for input {:.1f}%", 100 * report.input_wait_share);
@@ -130,8 +129,8 @@ void ProgressBar::report(const TrainingReport& report) {
 }
 
 void ProgressBar::evaluation_ends(const EvaluationReport& report) {
-  std::string values = fmt::format("loss {}", loss_text(report.loss));
-  for (const MetricValue& metric : report.metrics) values += fmt::format(", {} {:.4f}", metric.name, metric.value);
+  std::string values = fmt::format("loss {}", value_text(report.loss));
+  for (const MetricValue& metric : report.metrics) values += fmt::format(", {} {}", metric.name, value_text(metric.value));
   print_line(fmt::format("evaluation at step {}: {} over {} rows in {:.1f} s", report.step, values,
                          grouped(static_cast<double>(report.rows)), report.seconds));
 }

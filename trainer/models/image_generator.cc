@@ -20,6 +20,7 @@
 #include "millrace/trainer/tensor/conv2d.h"
 #include "millrace/trainer/tensor/conv_transpose2d.h"
 #include "millrace/trainer/tensor/depthwise_conv2d.h"
+#include "millrace/trainer/tensor/in_place_of.h"
 #include "millrace/trainer/tensor/relu.h"
 #include "millrace/trainer/tensor/resize_bicubic.h"
 #include "millrace/trainer/tensor/scale.h"
@@ -146,14 +147,6 @@ Tensor<T> ImageGenerator::convolve(Tape<T>& tape, const Tensor<T>& x, const Conv
 }
 
 namespace {
-
-// What `make` makes of x, which nobody needs after.
-template <typename T, typename Make>
-Tensor<T> in_place_of(Tape<T>& tape, const Tensor<T>& x, const Make& make) {
-  const Tensor<T> made = make(x);
-  tape.discard(x);
-  return made;
-}
 
 template <typename T>
 Tensor<T> activated(Tape<T>& tape, const Tensor<T>& x) {

@@ -24,6 +24,7 @@
 #include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/add.h"
 #include "millrace/trainer/tensor/conv2d.h"
+#include "millrace/trainer/tensor/in_place_of.h"
 #include "millrace/trainer/tensor/max_pool2d.h"
 #include "millrace/trainer/tensor/relu.h"
 
@@ -270,12 +271,15 @@ Tensor<T> Vgg::maps(Tape<T>& tape, const Tensor<T>& images, std::optional<int64_
                     fmt::join(sizes, ", "), least));
   }
   Tensor<T> x = without_mean_and_deviation(tape, images);
+  const auto replace = [&](const auto& make) { x = in_place_of(tape, x, make); };
   for (int64_t number = 0; number <= last; ++number) {
     const Convolution& layer = convolutions_[static_cast<size_t>(number)];
-    if (number > 0) x = relu(tape, x);
-    if (layer.pools) x = max_pool2d(tape, x);
-    x = conv2d(tape, x, constant_of(tape, layer.kernel, {kSide, kSide, layer.in, layer.out}));
-    x = add_bias(tape, x, constant_of(tape, layer.bias, {layer.out}));
+    if (number > 0) replace([&](const Tensor<T>& from) { return relu(tape, from); });
+    if (layer.pools) replace([&](const Tensor<T>& from) { return max_pool2d(tape, from); });
+    replace([&](const Tensor<T>& from) {
+      return conv2d(tape, from, constant_of(tape, layer.kernel, {kSide, kSide, layer.in, layer.out}));
+    });
+    replace([&](const Tensor<T>& from) { return add_bias(tape, from, constant_of(tape, layer.bias, {layer.out})); });
   }
   return x;
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "millrace/formats/json/names.h"
+#include "millrace/trainer/metrics/metric_values.h"
 #include "millrace/trainer/report_json.h"
 
 namespace millrace {
@@ -67,10 +68,10 @@ void print_table(const RunSummary& summary) {
   const TrainingSummary& training = summary.training;
   const TrainingReport& whole = training.whole;
   row("steps", fmt::format("{}", training.step));
-  if (training.first_loss) row("first loss", fmt::format("{:.4f}", *training.first_loss));
+  if (training.first_loss) row("first loss", value_text(*training.first_loss));
   if (const auto& evaluation = training.last_evaluation) {
-    std::string text = fmt::format("{:.4f}  over {} rows", evaluation->loss, evaluation->rows);
-    for (const MetricValue& metric : evaluation->metrics) text += fmt::format(", {} {:.4f}", metric.name, metric.value);
+    std::string text = fmt::format("{}  over {} rows", value_text(evaluation->loss), evaluation->rows);
+    for (const MetricValue& metric : evaluation->metrics) text += fmt::format(", {} {}", metric.name, value_text(metric.value));
     row("evaluation loss", text);
   }
   for (const SummaryLine& line : summary.lines) {
@@ -91,7 +92,7 @@ void print_table(const RunSummary& summary) {
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   if (!summary.model.empty()) row("model", summary.model);
   for (const BestModel& best : training.best_models) {
-    row("best model", fmt::format("{}  evaluation {} {:.4f}", best.path, summary.best_by, best.value));
+    row("best model", fmt::format("{}  evaluation {} {}", best.path, summary.best_by, value_text(best.value)));
   }
   if (summary.skipped) std::cout << summary.skipped->to_string();
 }

@@ -48,20 +48,21 @@ Tensor<T> max_pool2d(Tape<T>& tape, const Tensor<T>& x, int64_t size) {
   }
   const int64_t channels = x.columns();
   const Tensor<T> y = tape.make({sizes[0], sizes[1] / size, sizes[2] / size, channels});
-  auto* places = tape.template keep<int32_t>(y.count());  // of the largest values, in their windows
+  // Of the largest values, in their windows.
+  auto* places = tape.recording() ? tape.template keep<int32_t>(y.count()) : nullptr;
   each_pixel(x.shape, y.shape, size, [&](int64_t window, int64_t pixel, int64_t place) {
     const T* value = x.values + pixel;
     T* largest = y.values + window;
     if (place == 0) {
       std::copy_n(value, channels, largest);
-      std::fill_n(places + window, channels, 0);
+      if (places != nullptr) std::fill_n(places + window, channels, 0);
       return;
     }
     for (int64_t channel = 0; channel < channels; ++channel) {
       // Of two numbers the larger one, and whatever is none stays.
       if (!(value[channel] > largest[channel] || value[channel] != value[channel])) continue;
       largest[channel] = value[channel];
-      places[window + channel] = static_cast<int32_t>(place);
+      if (places != nullptr) places[window + channel] = static_cast<int32_t>(place);
     }
   });
   tape.record({x}, y, [=](Tape<T>& t, const T* dy) {

@@ -305,6 +305,19 @@ TEST_F(VggFile, IsRefusedWhereItIsNoneOrAnother) {
               HasSubstr("the first convolution is features.1, expected features.0"));
 }
 
+TEST(Vgg, HoldsAFewMapsWhereNothingIsRecorded) {
+  const std::vector<float> image(256 * 256 * 3, 0.5F);
+  const auto memory = [&](size_t convolutions) {
+    const Vgg vgg = Vgg::drawn({std::vector<int64_t>(convolutions, 16)}, 1);
+    Arena arena;
+    Tape<float> tape(arena);
+    tape.begin(no_parameters(), nullptr);
+    (void)vgg.maps(tape, tape.constant(image.data(), {1, 256, 256, 3}));
+    return arena.capacity();
+  };
+  EXPECT_EQ(memory(12), memory(3));
+}
+
 TEST(Vgg, RefusesImagesThatAreTooSmallAndWhatIsNotThere) {
   const Vgg vgg = Vgg::drawn(kBlocks, 1);
   Arena arena;

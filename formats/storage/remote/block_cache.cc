@@ -64,7 +64,9 @@ bool CachedObject::is_use_due(uint64_t block) {
 }
 
 BlockCache::BlockCache(DiskCacheOptions options)
-    : options_(std::move(options)), bytes_(options_.bytes), writer_(options_.folder) {}
+    : options_(std::move(options)), bytes_(options_.bytes), writer_(options_.folder) {
+  copies_.set_limit(kMostWaiting, 0, nullptr);
+}
 
 void BlockCache::find(CacheObject files, std::function<void(std::shared_ptr<CachedObject>)> take) {
   std::shared_ptr<CachedObject> known;
@@ -154,8 +156,8 @@ void BlockCache::offer(const std::shared_ptr<CachedObject>& object, uint64_t off
     if (object->state(block) != State::kComing) continue;
     const Key key{object.get(), block};
     try {
-      const std::shared_ptr<std::byte[]> copy(new std::byte[size]);
-      std::memcpy(copy.get(), part.data(), size);
+      const Buffer copy = copies_.allocate(size);
+      std::memcpy(copy->data(), part.data(), size);
       const std::lock_guard lock(mutex_);
       const auto found = coming_.find(key);
       if (found == coming_.end()) continue;
@@ -165,7 +167,7 @@ void BlockCache::offer(const std::shared_ptr<CachedObject>& object, uint64_t off
         give_up(key);
         continue;
       }
-      submit(writing_, [this, object, block, within, copy, size] { write(object, block, within, {copy.get(), size}); });
+      submit(writing_, [this, object, block, within, copy, size] { write(object, block, within, {copy->data(), size}); });
       waiting_bytes_ += size + kPerPart;
     } catch (...) {  // no memory: a part of the block is missing
       const std::lock_guard lock(mutex_);

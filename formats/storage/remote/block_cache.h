@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/formats/columnar/buffer.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/formats/storage/remote/cache_block.h"
 #include "millrace/formats/storage/remote/cache_writer.h"
@@ -128,6 +129,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   size_t waiting_ = 0;          // functions for the threads
   uint64_t dropped_bytes_ = 0;
   std::string ended_;
+
+  BufferPool copies_;           // of what waits: fresh memory for each would cost as much as its bytes do
 
   // Of the writing thread.
   CacheWriter writer_;

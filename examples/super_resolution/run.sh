@@ -7,7 +7,7 @@ example=super_resolution
 
 # What is given to the programs unless it is set here: models that learn within minutes on two cores.
 declare -A value=([out]="$repository/examples/super_resolution/out" [seed]=42 [threads]=0 [crop]=64 [stride]=32
-  [shrink]=4 [blocks]=2 [steps]=3000 [learning-rate]=1e-3 [gan-steps]=500 [gan-learning-rate]=1e-4 [student-channels]=20
+  [shrink]=4 [blocks]=2 [steps]=3000 [learning-rate]=1e-3 [gan-steps]=500 [gan-learning-rate]=1e-4 [student-channels]=32
   [student-steps]=2000 [student-learning-rate]=2e-3 [alpha]=0.8 [global-batch]=8 [report-every]=100
   [checkpoint-every]=250)
 source "$repository/examples/run_example.bash"
@@ -43,7 +43,7 @@ models
   --gan-learning-rate X  half of it after half and three quarters of its steps. $(default gan-learning-rate)
   --student-channels N   $(default student-channels)
   --student-steps N      $(default student-steps)
-  --student-learning-rate X  half of it after one and two thirds of its steps. $(default student-learning-rate)
+  --student-learning-rate X  half of it after half and three quarters of its steps. $(default student-learning-rate)
   --alpha X              the share of the second phase's weights in the model, 0 to 1. $(default alpha)
   --global-batch N       $(default global-batch)
   --report-every N       $(default report-every)
@@ -152,7 +152,7 @@ echo "== interpolating both" >&2
   --alpha "${value[alpha]}" --out "$out/model" --overwrite
 if ! is_kept "$out/student/model"; then
   echo "== the student" >&2
-  schedule student- 1 2 3
+  schedule student- 2 3 4
   # In so few steps it learns more by the mean absolute error.
   error=(--absolute 1 --squared 0)
   [ -z "${value[preset]+x}" ] || error=()

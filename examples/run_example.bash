@@ -89,6 +89,26 @@ arguments_of() {
 # is_kept FILE: of a run with --resume, it is whole and not to be made anew.
 is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
 
+# options_of_run NAMES...: these options with their values, a line each, into `run_lines`.
+options_of_run() {
+  local name
+  run_lines=()
+  for name in "$@"; do
+    local -n list=${name//-/_}  # where the option takes several
+    run_lines+=("--$name ${value[$name]-${list[*]-}}")
+  done
+}
+# refuse_other_options FILE: with --resume the options in `run_lines` must be those of the run that wrote them into FILE.
+refuse_other_options() {
+  local line earlier
+  is_kept "$1" || return 0
+  for line in "${run_lines[@]}"; do
+    earlier=$(grep -- "^${line%% *} " "$1") || continue  # the earlier run did not know it
+    [ "$line" = "$earlier" ] ||
+      fail "the earlier run had '${earlier% }', this one '${line% }'; give the same options with --resume, or --overwrite"
+  done
+}
+
 # drop_defaults NAMES...: of these, those that nobody has given.
 drop_defaults() {
   local name

@@ -1,12 +1,19 @@
 #include "millrace/trainer/callback.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
 
 namespace millrace {
+
+std::string value_text(double value) {
+  constexpr double kSmall = 0.01;
+  if (std::isnan(value)) return "-";
+  return value != 0 && std::abs(value) < kSmall ? fmt::format("{:.4g}", value) : fmt::format("{:.4f}", value);
+}
 
 std::string TrainingReport::phases_text() const {
   const double all = std::max(1e-12, seconds + callback_seconds);

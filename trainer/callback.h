@@ -14,6 +14,10 @@
 
 namespace millrace {
 
+/// A loss or a metric for a person to read: with 4 decimals, in 4 digits where it is below 0.01, and `-` where it is
+/// not defined.
+[[nodiscard]] std::string value_text(double value);
+
 /// What a training is, said once at its beginning.
 struct TrainingStart {
   int64_t step = 0;            ///< more than 0 when it goes on from a checkpoint

@@ -13,6 +13,7 @@
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/trainer/metrics/accuracy.h"
 #include "millrace/trainer/run/missing_data.h"
+#include "millrace/trainer/run/tokenizer_files.h"
 
 namespace millrace {
 namespace {
@@ -73,6 +74,10 @@ void MlmInput::check_statistics() const {
   if (statistics.vocabulary_size != tokenizer_->size()) {
     refuse(fmt::format("the shards in {} were written with a tokenizer of {} tokens, {} has {}", options_.shards,
                        statistics.vocabulary_size, options_.tokenizer, tokenizer_->size()));
+  }
+  if (!statistics.tokenizer_digest.empty() && statistics.tokenizer_digest != tokenizer_digest(options_.tokenizer)) {
+    refuse(fmt::format("the shards in {} were written with another tokenizer than {}", options_.shards,
+                       options_.tokenizer));
   }
   const auto check_split = [&](Split split, const std::optional<Shards>& there) {
     const SplitStatistics& expected = statistics.of(split);

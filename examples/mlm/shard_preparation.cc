@@ -13,6 +13,7 @@
 #include "millrace/tokenizer/tokenizer.h"
 #include "millrace/trainer/run/ordered_work.h"
 #include "millrace/trainer/run/shard_set_writer.h"
+#include "millrace/trainer/run/tokenizer_files.h"
 
 namespace millrace {
 namespace {
@@ -84,6 +85,7 @@ class ShardPreparation {
         groups_(std::move(rows), options.groups),
         writer_(folder, mlm_shard_set(options.records_per_shard, options.compression)) {
     statistics_.vocabulary_size = encoder.vocabulary_size;
+    statistics_.tokenizer_digest = encoder.tokenizer_digest;
     statistics_.max_length = options.max_length;
   }
 
@@ -182,6 +184,7 @@ RowEncoder encoder_of(const Tokenizer& tokenizer, const std::string& path) {
     tokenizer.encode_ids(row, /*add_special_tokens=*/true, ids);
   };
   encoder.vocabulary_size = tokenizer.size();
+  encoder.tokenizer_digest = tokenizer_digest(path);
   encoder.special_ids = SpecialTokens::find(tokenizer, path).ids(tokenizer);
   return encoder;
 }

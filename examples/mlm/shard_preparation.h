@@ -22,6 +22,8 @@ struct RowEncoder {
   std::function<void(std::string_view row, std::vector<int32_t>& ids)> encode;
   /// Ids are 0 to this, without it.
   int32_t vocabulary_size = 0;
+  /// See `tokenizer_digest`; empty where there is no file.
+  std::string tokenizer_digest = {};
   /// Tokens that are not ordinary: they are left out of the entropy.
   std::vector<int32_t> special_ids;
 };

@@ -36,6 +36,7 @@ static void from_json(const nlohmann::json& json, SplitStatistics& split) {
 
 static void from_json(const nlohmann::json& json, ShardStatistics& statistics) {
   json.at("vocabulary_size").get_to(statistics.vocabulary_size);
+  statistics.tokenizer_digest = json.value("tokenizer_digest", "");
   json.at("max_length").get_to(statistics.max_length);
   for (const Split split : kTrainAndValidation) json.at(std::string(to_string(split))).get_to(statistics.of(split));
   if (!json.at("unigram_entropy").is_null()) statistics.unigram_entropy = json.at("unigram_entropy").get<double>();
@@ -61,6 +62,7 @@ std::optional<double> unigram_cross_entropy(std::span<const int64_t> train_count
 std::string to_json(const ShardStatistics& statistics) {
   Json json;
   json["vocabulary_size"] = statistics.vocabulary_size;
+  json["tokenizer_digest"] = statistics.tokenizer_digest;
   json["max_length"] = statistics.max_length;
   for (const Split split : kTrainAndValidation) json[std::string(to_string(split))] = json_of(statistics.of(split));
   json["unigram_entropy"] = statistics.unigram_entropy ? Json(*statistics.unigram_entropy) : Json();

@@ -22,7 +22,8 @@ struct SplitStatistics {
 /// What is in a set of shards.
 struct ShardStatistics {
   int32_t vocabulary_size = 0;
-  int64_t max_length = 0;  ///< tokens in a record
+  std::string tokenizer_digest = {};  ///< empty: not known, as of sets that were written before 0.2
+  int64_t max_length = 0;             ///< tokens in a record
   SplitStatistics train;
   SplitStatistics validation;
   /// See `unigram_cross_entropy`, in nats a token. None when the validation split has no ordinary token.

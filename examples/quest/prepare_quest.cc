@@ -168,7 +168,7 @@ int run(int argc, char** argv) {
   const StopSignals signals;
   options->set.stop_requested = [&] { return signals.requested(); };
   options->set.before_commit = [&] { write_other_files(*options, packages); };
-  const auto statistics = write_quest_set(rows, encoder, options->tokenizer, options->out, options->set);
+  const auto statistics = write_quest_set(rows, encoder, options->out, options->set);
   if (!statistics) {
     std::cerr << "prepare_quest: interrupted; '" << options->out << "' is as it was\n";
     return signals.exit_code();

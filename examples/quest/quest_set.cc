@@ -18,8 +18,10 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/trainer/run/cross_validation.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/ordered_work.h"
 #include "millrace/trainer/run/shard_set_writer.h"
+#include "millrace/trainer/run/tokenizer_files.h"
 
 namespace millrace {
 
@@ -68,7 +70,7 @@ QuestionAnswerTargets QuestFormat::by_head() const {
 }
 
 void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const {
-  if (digest_of(read_whole_anywhere(tokenizer_file, "tokenizer")) == tokenizer_digest) return;
+  if (millrace::tokenizer_digest(tokenizer_file) == tokenizer_digest) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("{} is another tokenizer than that of {} tokens which {} was made with",
                                    tokenizer_file, vocabulary_size, made_by));
@@ -110,8 +112,7 @@ std::string quest_record(const Sequences& sequences, std::span<const float> labe
 }
 
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
-                                               const std::string& tokenizer_file, const std::string& folder,
-                                               const QuestSetOptions& options) {
+                                               const std::string& folder, const QuestSetOptions& options) {
   std::vector<std::vector<std::string>> keys(rows.rows.size());
   std::ranges::transform(rows.rows, keys.begin(), &QuestRow::keys);
   const std::vector<size_t> groups = groups_of(keys);
@@ -120,7 +121,7 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
                                         .limits = encoder.limits(),
                                         .vocabulary_size = encoder.tokens().vocabulary_size,
                                         .pad_token = encoder.tokens().pad,
-                                        .tokenizer_digest = digest_of(read_whole_file(tokenizer_file, "tokenizer")),
+                                        .tokenizer_digest = tokenizer_digest(encoder.tokens().file),
                                         .folds = options.folds,
                                         .split_digest = digest_of(rows, folds)},
                              .padded = options.padded,
@@ -171,7 +172,9 @@ QuestFormat read_quest_format(const std::string& folder) {
 
 QuestStatistics read_quest_set(const std::string& folder) {
   const std::string path = path_in(folder, "statistics.json");
-  auto statistics = json_as<QuestStatistics>(read_whole_anywhere(path, "statistics of a set of shards"), path);
+  const std::optional<std::string> text = find_whole_anywhere(path, "statistics of a set of shards");
+  if (!text) throw MissingData(fmt::format("there is no {}; prepare_quest writes it", path));
+  auto statistics = json_as<QuestStatistics>(*text, path);
   if (const auto folds = std::ssize(statistics.fold_rows); folds < 2 || folds != statistics.format.folds) {
     throw ErrorException({.code = ErrorCode::kParse,
                           .message = fmt::format("{} folds, of which {} have rows", statistics.format.folds, folds),

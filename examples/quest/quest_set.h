@@ -67,15 +67,13 @@ struct QuestSetOptions {
 ///     train-{fold}-{count}-{max_question}-{max_answer}.tfrec  valid-{fold}-...  statistics.json  folds.csv
 ///
 /// folds.csv says in which fold each row is validated on, in the order of the rows, which is that of a shard.
-/// `tokenizer_file`: the encoder's.
 ///
 /// Nothing when it was asked to stop. Throws what encoder, writer and `before_commit` do, and as `folds_of`; the folder
 /// stays as it was.
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
-                                               const std::string& tokenizer_file, const std::string& folder,
-                                               const QuestSetOptions& options = {});
-/// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws `kIo`
-/// and `kParse` naming the file, also for fewer than two folds, and `kInvalidArgument` naming a shard that is missing.
+                                               const std::string& folder, const QuestSetOptions& options = {});
+/// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws
+/// MissingData without it, `kParse` naming it, also for fewer than two folds, `kInvalidArgument` naming a missing shard.
 QuestStatistics read_quest_set(const std::string& folder);
 /// Reads quest.json in the folder of a model. Throws the same.
 QuestFormat read_quest_format(const std::string& folder);

@@ -88,9 +88,14 @@ if [ -n "$model" ]; then
   for pair in head-learning-rate=1e-3 epochs=3 learning-rate=3e-5; do
     [ -n "${is_given[${pair%%=*}]+x}" ] || value[${pair%%=*}]=${pair#*=}
   done
-elif [ -d "$out/encoder/model" ] && [ -z "${is_given[overwrite]+x}${is_given[resume]+x}" ]; then
-  fail "$out holds the encoder of an earlier run; give --resume, --overwrite, or another --out"
 fi
+for path in "$out/encoder" "$out"/fold-*; do
+  [ ! -e "$path" ] || [ -n "${is_given[overwrite]+x}${is_given[resume]+x}" ] ||
+    fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
+done
+options_of_run csv packages model rows test-rows test-csv folds preset max-question max-answer prepare-option vocab-size \
+  layers hidden heads encoder-steps encoder-learning-rate seed
+refuse_other_options "$out/run_options"
 arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
 arguments_of overwrite && going_on=("${arguments[@]}")
@@ -100,15 +105,42 @@ build_programs train_unigram prepare_tfrecord_shards train_mlm prepare_quest tra
 mlm="$programs/mlm"
 quest="$programs/quest"
 
-if [ -z "$csv" ] && [ -z "$packages" ]; then
-  packages="$out/packages.txt"
-  fetch_packages "$packages" || fail "no rows: give --packages FILE, or --csv FILE"
-fi
 encoder="$model"
 tokenizer="$model/tokenizer.json"
 if [ -z "$model" ]; then
   encoder="$out/encoder/model"
   tokenizer="$out/tokenizer.json"
+fi
+rate=${value[learning-rate]}
+scaled() { awk -v rate="$rate" -v by="$1" 'BEGIN { print rate / by }'; }
+heads="epochs=${value[head-epochs]},learning-rate=${value[head-learning-rate]},warmup-steps=0"
+heads+=",end-rate=${value[head-learning-rate]},freeze=^roberta"
+everything="epochs=${value[epochs]},learning-rate=$rate,start-rate=$(scaled 30),warmup-steps=10%,decay=cosine"
+everything+=",end-rate=$(scaled 10)"
+# shellcheck disable=SC2086  # names, a word each
+arguments_of fold dynamic $trainer_options
+training=(--out "$out" --tokenizer "$tokenizer" --phase "$heads" --phase "$everything" "${arguments[@]}" "${seed[@]}"
+  "${common[@]}" "${going_on[@]}")
+from=(--model "$encoder")
+if [ -z "$model" ] && ! is_kept "$encoder"; then
+  arguments_of layers hidden heads
+  from=("${arguments[@]}")
+fi
+check() { "$quest/train_quest" --check "${training[@]}" "${from[@]}" --shards "$1" >/dev/null; }
+# Before minutes of work: options and folder are such that the models can be trained. Rows of an earlier run are not
+# looked at unless they stay.
+is_kept "$out/shards/statistics.json" || check "$repository/build/$example/none"
+
+# What --resume keeps is of the same options, and of no run before an --overwrite that was stopped.
+if [ -z "${is_given[resume]+x}" ]; then
+  rm -f "$out/shards/statistics.json"
+  [ -n "$model" ] || rm -rf "$out/encoder" "$tokenizer"
+fi
+mkdir -p "$out"
+printf '%s\n' "${run_lines[@]}" >"$out/run_options"
+if [ -z "$csv" ] && [ -z "$packages" ]; then
+  packages="$out/packages.txt"
+  fetch_packages "$packages" || fail "no rows: give --packages FILE, or --csv FILE"
 fi
 if [ -z "$model" ] && ! is_kept "$tokenizer"; then
   echo "== training the tokenizer" >&2
@@ -130,24 +162,7 @@ if ! is_kept "$out/shards/statistics.json"; then
   "$quest/prepare_quest" "${rows[@]}" --tokenizer "$tokenizer" --out "$out/shards" "${arguments[@]}" \
     "${prepare_option[@]}" "${common[@]}"
 fi
-
-rate=${value[learning-rate]}
-scaled() { awk -v rate="$rate" -v by="$1" 'BEGIN { print rate / by }'; }
-heads="epochs=${value[head-epochs]},learning-rate=${value[head-learning-rate]},warmup-steps=0"
-heads+=",end-rate=${value[head-learning-rate]},freeze=^roberta"
-everything="epochs=${value[epochs]},learning-rate=$rate,start-rate=$(scaled 30),warmup-steps=10%,decay=cosine"
-everything+=",end-rate=$(scaled 10)"
-# shellcheck disable=SC2086  # names, a word each
-arguments_of fold dynamic $trainer_options
-training=(--out "$out" --shards "$out/shards" --tokenizer "$tokenizer" --phase "$heads" --phase "$everything"
-  "${arguments[@]}" "${seed[@]}" "${common[@]}" "${going_on[@]}")
-from=(--model "$encoder")
-if [ -z "$model" ] && ! is_kept "$encoder"; then
-  arguments_of layers hidden heads
-  from=("${arguments[@]}")
-fi
-# Before minutes of work: options and folder are such that the models can be trained.
-"$quest/train_quest" --check "${training[@]}" "${from[@]}" >/dev/null
+check "$out/shards"
 
 if [ -z "$model" ] && ! is_kept "$encoder"; then
   echo "== training the encoder on the texts of other packages" >&2
@@ -161,7 +176,7 @@ if [ -z "$model" ] && ! is_kept "$encoder"; then
 fi
 
 echo "== training the models" >&2
-"$quest/train_quest" "${training[@]}" --model "$encoder"
+"$quest/train_quest" "${training[@]}" --shards "$out/shards" --model "$encoder"
 
 [ -z "${value[fold]+x}" ] || exit 0
 echo "== predicting" >&2

@@ -10,6 +10,7 @@
 #include "millrace/command_line/number_options.h"
 #include "millrace/trainer/metrics/constant_columns.h"
 #include "millrace/trainer/run/cross_validation.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/run_spec.h"
 
 namespace {
@@ -69,6 +70,7 @@ std::optional<Options> parse(int argc, char** argv) {
   const std::string& resume = options.run.resume;
   require(resume.empty() || resume == "last" || options.fold >= 0,
           "--resume CHECKPOINT is of one fold: --fold is missing");
+  require(options.run.trace.empty() || options.fold >= 0, "--trace is of one fold: --fold is missing");
   require(!options.run.out.empty(), "--out is empty");
   if (options.shards.empty()) options.shards = options.run.out + "/shards";
   if (options.tokenizer.empty()) {
@@ -88,7 +90,8 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
   const QuestionAnswerRoberta model(config, format.by_head(),
                                     {.dropout = options.head_dropout, .encoder_folder = options.encoder.model});
   const int64_t rows = set.rows - set.fold_rows[static_cast<size_t>(fold)];
-  const int64_t batches = std::max<int64_t>(1, rows / options.run.global_batch);
+  const int64_t batch = options.run.global_batch;
+  const int64_t batches = std::max<int64_t>(1, (rows + batch / 2) / batch);
   const auto look = [&](const BatchView& row) -> std::vector<std::string> {
     const auto text = [&](const char* ids) { return encoder.decode(row.feature(ids).values<int32_t>()); };
     return {text("question_ids"), text("answer_ids")};
@@ -102,7 +105,7 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
                .description = data.describe(),
                .token_feature = "answer_ids",
                .batches_per_epoch = batches,
-               .rows_per_epoch = batches * options.run.global_batch,  // none is dropped: others begin the next epoch
+               .rows_per_epoch = batches * batch,  // none is dropped: others begin the next epoch
                .masks = {"question_mask", "answer_mask"},
                .max_shapes = options.data.dynamic ? options.data.max_shapes : 0,
                .look = look}};
@@ -115,7 +118,14 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
 int run(int argc, char** argv) {
   auto options = parse(argc, argv);
   if (!options) return 0;
-  const QuestStatistics set = read_quest_set(options->shards);
+  QuestStatistics set;
+  try {
+    set = read_quest_set(options->shards);
+  } catch (const MissingData& error) {
+    if (!options->run.check) throw;
+    options->run.out = fold_folder(options->run.out, std::max<int64_t>(options->fold, 0));
+    return check_run(options->run, [&]() -> RunParts { throw error; });
+  }
   set.format.check_tokenizer(options->tokenizer, options->shards);
   const SequenceEncoder encoder(options->tokenizer, set.format.limits);
   if (options->fold >= 0) return run_fold(*options, set, encoder, options->fold);

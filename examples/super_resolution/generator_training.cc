@@ -1,5 +1,6 @@
 #include "examples/super_resolution/generator_training.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -48,7 +49,8 @@ struct Parts {
       save_generator_weights(directory, model.layout(), model.generator(), weights);
       if (const Vgg* features = model.options().features.get()) features->write(directory + "/features.safetensors");
     };
-    const int64_t batches = pairs.training_rows() / global_batch;  // no epoch's rows are dropped: others begin the next
+    // No epoch's rows are dropped: others begin the next.
+    const int64_t batches = std::max<int64_t>(1, (pairs.training_rows() + global_batch / 2) / global_batch);
     return {.trained = {.model = model, .save_description = save_description, .save_weights = save_weights},
             .data = {.training = pairs.training_batches(),
                      .evaluation = pairs.evaluation_batches(),

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gtest/gtest.h>
 
 #include "millrace/formats/random/counter_rng.h"
 #include "tests/support/soak.h"
@@ -17,6 +18,25 @@ namespace millrace::test {
 
 int num_kills(int usual, int in_soak) {
   return static_cast<int>(number_from_environment("MILLRACE_KILLS").value_or(soaking() ? in_soak : usual));
+}
+
+void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check, int kills) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_child(command).exit_code, 0);
+  const auto length =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+  check();
+  const CounterRng rng(seed_of_this_run(), operator_id("moments"));
+  for (uint64_t attempt = 0; kills > 0; ++attempt) {
+    ASSERT_LT(attempt, 10'000U) << "it ends before it can be killed";
+    ChildProcess child(command);
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(uniform_below(rng.bits(attempt), static_cast<uint64_t>(length))));
+    child.signal(SIGKILL);
+    if (child.wait().signal == SIGKILL) --kills;
+    check();
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 ChildResult KillHistogram::kill_until_it_ends(const KilledProgram& program, uint64_t run) {

@@ -13,6 +13,12 @@ namespace millrace::test {
 /// says, else `usual`, or `in_soak` in a long run.
 [[nodiscard]] int num_kills(int usual = 10, int in_soak = 100);
 
+/// Kills a program at random moments of the time that it takes, `kills` times before its end. `check` looks at what is
+/// there after it has run once and after each kill, also one that came too late. Fatal failures where it never ends
+/// well.
+void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check,
+                            int kills = num_kills());
+
 /// A program that goes on from the last state it saved, and logs a line for each step at least.
 struct KilledProgram {
   std::string log;                                                    ///< its path

@@ -8,8 +8,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "millrace/trainer/metrics/metric_values.h"
-
 namespace millrace {
 namespace {
 
@@ -130,7 +128,8 @@ void ProgressBar::report(const TrainingReport& report) {
 
 void ProgressBar::evaluation_ends(const EvaluationReport& report) {
   std::string values = fmt::format("loss {}", value_text(report.loss));
-  for (const MetricValue& metric : report.metrics) values += fmt::format(", {} {}", metric.name, value_text(metric.value));
+  for (const MetricValue& metric : report.metrics)
+    values += fmt::format(", {} {}", metric.name, value_text(metric.value));
   print_line(fmt::format("evaluation at step {}: {} over {} rows in {:.1f} s", report.step, values,
                          grouped(static_cast<double>(report.rows)), report.seconds));
 }

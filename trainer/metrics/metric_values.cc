@@ -1,6 +1,5 @@
 #include "millrace/trainer/metrics/metric_values.h"
 
-#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
@@ -28,12 +27,6 @@ std::vector<MetricValue> values_of(const std::vector<std::unique_ptr<Metric>>& m
   values.reserve(metrics.size());
   for (const auto& metric : metrics) values.push_back({.name = metric->name(), .value = metric->value()});
   return values;
-}
-
-std::string value_text(double value) {
-  constexpr double kSmall = 0.01;
-  if (std::isnan(value)) return "-";
-  return value != 0 && std::abs(value) < kSmall ? fmt::format("{:.4g}", value) : fmt::format("{:.4f}", value);
 }
 
 void check_names(const std::vector<MetricValue>& values) {

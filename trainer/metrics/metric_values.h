@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "millrace/trainer/metrics/metric.h"
@@ -17,10 +16,6 @@ void append_metrics(const StepResult& total, std::vector<MetricValue>& values);
 
 /// What each metric says now.
 [[nodiscard]] std::vector<MetricValue> values_of(const std::vector<std::unique_ptr<Metric>>& metrics);
-
-/// A loss or a metric for a person to read: with 4 decimals, in 4 digits where it is below 0.01, and `-` where it is not
-/// defined.
-[[nodiscard]] std::string value_text(double value);
 
 /// In logs, and where a metric is asked for, a name stands for one number: throws `kInvalidArgument` for one that is
 /// there twice, or is `loss`.

@@ -30,7 +30,7 @@ void check_output_folder(const RunOptions& options);
 ///
 ///     model/         the model at the end, in the layout that its program writes
 ///     best/          step-00000120, ...: those of `keep_best`
-///     checkpoints/   step-00000100, ...
+///     checkpoints/   checkpoint-00000100, ...
 ///     log.jsonl      JsonlLog
 ///     tensorboard/   TensorboardLog
 ///     skipped.jsonl  what was left out of damaged shards (SkippedLog)

@@ -52,7 +52,8 @@ void take_roberta_options(RobertaOptions& options, const po::variables_map& give
 
 RobertaTokens roberta_tokens(const Tokenizer& tokenizer, const std::string& path) {
   const SpecialTokens special = SpecialTokens::find(tokenizer, path);
-  return {.vocabulary_size = tokenizer.size(),
+  return {.file = path,
+          .vocabulary_size = tokenizer.size(),
           .cls = special.id_of(tokenizer, "cls_token"),
           .sep = special.id_of(tokenizer, "sep_token"),
           .pad = special.id_of(tokenizer, "pad_token")};
@@ -79,6 +80,7 @@ RobertaConfig roberta_config(const RobertaOptions& options, const RobertaTokens&
   require(config.vocab_size >= tokens.vocabulary_size,
           fmt::format("{} is a model of {} tokens, the tokenizer has {}", options.model, config.vocab_size,
                       tokens.vocabulary_size));
+  if (!tokens.file.empty()) check_tokenizer_of(options.model, config.vocab_size, tokens.file);
   require(config.pad_token_id == tokens.pad, fmt::format("{} is a model whose padding is {}, the tokenizer's is {}",
                                                          options.model, config.pad_token_id, tokens.pad));
   require(positions >= longest,

@@ -29,6 +29,7 @@ void take_roberta_options(RobertaOptions& options, const boost::program_options:
 
 /// What a RoBERTa knows of its tokenizer.
 struct RobertaTokens {
+  std::string file = {};  ///< of the tokenizer; empty: nobody knows
   int64_t vocabulary_size = 0;
   int32_t cls = 0;
   int32_t sep = 0;
@@ -38,7 +39,8 @@ struct RobertaTokens {
 RobertaTokens roberta_tokens(const Tokenizer& tokenizer, const std::string& path);
 
 /// The encoder of these options for rows of up to `longest` tokens. Throws as `load_roberta_config`, and
-/// `kInvalidArgument` for a `model` with fewer tokens or positions, or another padding.
+/// `kInvalidArgument` for a `model` with fewer tokens or positions, another padding, or another tokenizer in its
+/// folder.
 RobertaConfig roberta_config(const RobertaOptions& options, const RobertaTokens& tokens, int64_t longest);
 
 /// How a run writes a model with this encoder: as transformers loads the encoder, with its tokenizer, and the other

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 
 #include "millrace/formats/json/names.h"
-#include "millrace/trainer/metrics/metric_values.h"
 #include "millrace/trainer/report_json.h"
 
 namespace millrace {
@@ -71,7 +70,8 @@ void print_table(const RunSummary& summary) {
   if (training.first_loss) row("first loss", value_text(*training.first_loss));
   if (const auto& evaluation = training.last_evaluation) {
     std::string text = fmt::format("{}  over {} rows", value_text(evaluation->loss), evaluation->rows);
-    for (const MetricValue& metric : evaluation->metrics) text += fmt::format(", {} {}", metric.name, value_text(metric.value));
+    for (const MetricValue& metric : evaluation->metrics)
+      text += fmt::format(", {} {}", metric.name, value_text(metric.value));
     row("evaluation loss", text);
   }
   for (const SummaryLine& line : summary.lines) {

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
@@ -31,6 +34,11 @@ void save_tokenizer_files(const std::string& directory, const std::string& token
 
 bool is_same_tokenizer(const std::string& file, const std::string& other) {
   return Tokenizer::load(file).to_json() == Tokenizer::load(other).to_json();
+}
+
+std::string tokenizer_digest(const std::string& file) {
+  const std::string bytes = read_whole_anywhere(file, "tokenizer");
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 void check_tokenizer_of(const std::string& directory, int64_t vocab_size, const std::string& tokenizer_file) {

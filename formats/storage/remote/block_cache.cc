@@ -167,7 +167,9 @@ void BlockCache::offer(const std::shared_ptr<CachedObject>& object, uint64_t off
         give_up(key);
         continue;
       }
-      submit(writing_, [this, object, block, within, copy, size] { write(object, block, within, {copy->data(), size}); });
+      submit(writing_, [this, object, block, within, copy, size] {
+        write(object, block, within, {copy->data(), size});
+      });
       waiting_bytes_ += size + kPerPart;
     } catch (...) {  // no memory: a part of the block is missing
       const std::lock_guard lock(mutex_);

@@ -130,7 +130,7 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   uint64_t dropped_bytes_ = 0;
   std::string ended_;
 
-  BufferPool copies_;           // of what waits: fresh memory for each would cost as much as its bytes do
+  BufferPool copies_;  // of what waits: fresh memory for each would cost as much as its bytes do
 
   // Of the writing thread.
   CacheWriter writer_;

@@ -33,7 +33,7 @@ class QuestShards : public testing::Test {
   std::string tokenizer() const { return folder_.path("tokenizer.json"); }
   std::string out(const std::string& name = "out") const { return folder_.path(name); }
   std::optional<QuestStatistics> prepare(const std::string& to, const QuestSetOptions& options = {}) const {
-    return write_quest_set(rows_, encoder(), tokenizer(), to, options);
+    return write_quest_set(rows_, encoder(), to, options);
   }
   SequenceEncoder encoder() const { return {tokenizer(), {.question = 44, .answer = 30, .title = 10}}; }
 

@@ -288,11 +288,19 @@ TEST_F(RunQuest, RefusesBeforeAnythingIsInstalledWhatWouldEndItLater) {
   EXPECT_THAT(refusal({"--overwrite", "--resume"}), HasSubstr("--overwrite begins anew, and --resume goes on"));
   make("out/encoder/model");
   EXPECT_THAT(refusal(packages({"--fold", "1"})), HasSubstr("give --resume, --overwrite, or another --out"));
+  std::filesystem::remove_all(scripts_.path("out"));
+  make("out/fold-1");
+  EXPECT_THAT(refusal({"--csv", scripts_.path("texts"), "--model", scripts_.path("model")}),
+              HasSubstr("holds an earlier run; give --resume, --overwrite, or another --out"));
 }
 
 TEST_F(RunQuest, LooksAtWhatIsToBeTrainedBeforeTheEncoderIs) {
   const std::string calls = calls_with(packages({"--fold", "1"}));
-  const size_t check = calls.find("train_quest --check");
+  const size_t first = calls.find("train_quest --check");
+  EXPECT_LT(first, calls.find("train_unigram "));  // rows of an earlier run are not looked at
+  EXPECT_THAT(calls.substr(first, calls.find('\n', first) - first),
+              ContainsRegex("--layers 2 .*--shards .*/build/quest/none$"));
+  const size_t check = calls.find("train_quest --check", first + 1);
   EXPECT_LT(calls.find("prepare_quest"), check);
   EXPECT_LT(check, calls.find("train_mlm"));
   EXPECT_THAT(calls.substr(check, calls.find('\n', check) - check),
@@ -320,6 +328,35 @@ TEST_F(RunQuest, GoesOnWithWhatIsWhole) {
   EXPECT_THAT(calls_with(packages({"--resume", "--fold", "1"})),
               AllOf(Not(HasSubstr("train_mlm ")), ContainsRegex("train_quest .*--fold 1 .*--resume last"),
                     HasSubstr("--model " + scripts_.path("out/encoder/model"))));
+}
+
+TEST_F(RunQuest, GoesOnWithTheOptionsItBeganWithAlone) {
+  calls_with(packages({"--rows", "100", "--prepare-option", "--tags", "7"}));
+  std::filesystem::remove(scripts_.path("calls"));
+  test::write_file(scripts_.path("out/tokenizer.json"), "{}");
+  EXPECT_THAT(refusal(packages({"--resume", "--rows", "200", "--prepare-option", "--tags", "7"})),
+              HasSubstr("the earlier run had '--rows 100', this one '--rows 200'"));
+  EXPECT_THAT(refusal(packages({"--resume", "--rows", "100", "--prepare-option", "--tags", "8"})),
+              HasSubstr("the earlier run had '--prepare-option --tags 7', this one '--prepare-option --tags 8'"));
+  EXPECT_THAT(refusal(packages({"--resume", "--rows", "100", "--prepare-option", "--tags", "7", "--seed", "9"})),
+              HasSubstr("this one '--seed 9'"));
+  EXPECT_TRUE(std::filesystem::exists(scripts_.path("out/tokenizer.json")));
+  calls_with(packages({"--resume", "--rows", "100", "--prepare-option", "--tags", "7"}));
+  // What is anew is of these options, and what a stopped one left is not taken for it.
+  make("out/encoder/model");
+  make("out/shards");
+  test::write_file(scripts_.path("out/shards/statistics.json"), "{}");
+  std::filesystem::remove(scripts_.path("calls"));
+  EXPECT_THAT(calls_with(packages({"--overwrite", "--rows", "300"})),
+              AllOf(HasSubstr("train_unigram "), HasSubstr("prepare_quest "), HasSubstr("train_mlm ")));
+  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/tokenizer.json")));  // train_unigram writes none here
+  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/encoder")));
+  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/shards/statistics.json")));
+  // A model that is given stays where it is, also in the folder.
+  make("out/encoder/model");
+  std::filesystem::remove(scripts_.path("calls"));
+  calls_with({"--csv", scripts_.path("texts"), "--model", scripts_.path("out/encoder/model"), "--overwrite"});
+  EXPECT_TRUE(std::filesystem::exists(scripts_.path("out/encoder/model")));
 }
 
 TEST_F(RunQuest, TakesTheRatesOfALargeModelAndOtherColumnsWhereTheyAreGiven) {
@@ -507,6 +544,67 @@ TEST(RunFrozenFeatures, GoesOnWithFeaturesThatAreWhole) {
   ASSERT_EQ(scripts.run(script, {"--pictures", scripts.path("bin"), "--resume"}).exit_code, 0);
   EXPECT_EQ(calls_of(scripts.calls(), "prepare_frozen_features").size(), 1U);
   EXPECT_EQ(calls_of(scripts.calls(), "train_frozen_features").size(), 2U);
+}
+
+// examples/packages/fetch.sh on lists of our own, which apt takes for those of its one source.
+class FetchPackages : public ::testing::Test {
+ protected:
+  FetchPackages() {
+    std::filesystem::create_directories(path("lists/partial"));
+    test::write_file(path("apt.conf"), "Dir::Etc::SourceList \"" + path("sources.list") +
+                                           "\";\nDir::Etc::SourceParts \"" + path("none") + "\";\n");
+    test::write_file(path("sources.list"), "deb [arch=amd64] http://example.invalid/debian stable main\n");
+    std::string packages;
+    for (const char* n : {"1", "2", "3"}) {
+      const std::string digest = std::string(31, '0') + n;
+      packages += std::string("Package: p") + n + "\nSource: s" + n +
+                  " (1.0)\nVersion: 1\nArchitecture: all\nSection: contrib/misc\n" +
+                  (*n == '2' ? "" : "Tag: a::b,\n c::d\n") + "Description-md5: " + digest +
+                  "\nFilename: x\nSize: 1\n\n";
+      texts_ += std::string("Package: p") + n + "\nDescription-md5: " + digest + "\nDescription-en: thing " + n +
+                "\n long text of " + n + "\n .\n more\n\n";
+    }
+    write("Release", "Suite: stable\nCodename: stable\n");
+    write("main_binary-amd64_Packages", packages);
+    write("main_i18n_Translation-en", texts_);
+  }
+  std::string path(const std::string& below) const { return folder_.path(below); }
+  void write(const std::string& list, const std::string& text) const {
+    test::write_file(path("lists/example.invalid_debian_dists_stable_" + list), text);
+  }
+  test::ChildResult fetch() const {
+    return test::run_child(
+        {test::source_path("examples/packages/fetch.sh"), "--out", path("out"), "--lists", path("lists")},
+        {.environment = {"APT_CONFIG=" + path("apt.conf")}});
+  }
+
+  std::string texts_;
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(FetchPackages, JoinsPackagesWithTheirDescriptions) {
+  if (!std::filesystem::exists("/usr/lib/apt/apt-helper")) GTEST_SKIP() << "no apt here";
+  const test::ChildResult result = fetch();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3 packages, 2 of them tagged"));
+  EXPECT_THAT(test::read_file(path("out")),
+              AllOf(StartsWith("Package: p1\nSource: s1\nSection: misc\nTag: a::b, c::d\n"
+                               "Description: thing 1\n long text of 1\n .\n more\n\n"),
+                    HasSubstr("Package: p2\nSource: s2\nSection: misc\nDescription: thing 2\n")));
+}
+
+TEST_F(FetchPackages, RefusesListsThatAreCut) {
+  if (!std::filesystem::exists("/usr/lib/apt/apt-helper")) GTEST_SKIP() << "no apt here";
+  const size_t third = texts_.find("Package: p3");
+  for (const std::string& text : {texts_.substr(0, third), texts_.substr(0, texts_.size() - 7)}) {
+    write("main_i18n_Translation-en", text);
+    const test::ChildResult result = fetch();
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("fetch.sh: Translation-en in " + path("lists") + " is cut"));
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  }
+  write("main_i18n_Translation-en", "Package: p1\n\n");
+  EXPECT_THAT(fetch().err, HasSubstr("have no package with a description: they are of another form"));
 }
 
 }  // namespace

@@ -1,30 +1,25 @@
 // The three programs killed on the way: what is there is whole, and a run that follows makes what one makes that nobody
 // has killed.
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <sstream>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "millrace/formats/random/counter_rng.h"
 #include "tests/examples/text_to_text/questions.h"
 #include "tests/examples/text_to_text/small_run.h"
 #include "tests/examples/text_to_text/small_t5.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
-#include "tests/support/soak.h"
 #include "tests/trainer/training_files.h"
 
 namespace millrace::killed_test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
 using test::ChildResult;
 using test::files_below;
 using test::read_file;
@@ -47,27 +42,6 @@ int kill_at_each_call(const std::vector<std::string>& command, const std::functi
   }
   ADD_FAILURE() << "it never came to its end";
   return 0;
-}
-
-// Kills a program at random moments, `num_kills` times before its end. `check` looks at what is there after each.
-void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check) {
-  const auto begin = std::chrono::steady_clock::now();
-  ASSERT_EQ(run_child(command).exit_code, 0);
-  const auto length =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
-  check();
-  const CounterRng rng(test::seed_of_this_run(), operator_id("moments"));
-  int kills = 0;
-  for (uint64_t attempt = 0; kills < test::num_kills(); ++attempt) {
-    ASSERT_LT(attempt, 100 * static_cast<uint64_t>(test::num_kills())) << "it ends before it can be killed";
-    ChildProcess child(command);
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(uniform_below(rng.bits(attempt), static_cast<uint64_t>(length))));
-    child.signal(SIGKILL);
-    if (child.wait().signal == SIGKILL) ++kills;
-    check();
-    if (testing::Test::HasFailure()) return;
-  }
 }
 
 // Loss and rate of each report, and what each evaluation says, by step.
@@ -138,7 +112,7 @@ TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
   const int kills = kill_at_each_call(command(test::kPrepareTextToTextWithFaults, "2"), check);
   EXPECT_EQ(files_below(folder.path("out")), new_set);
   EXPECT_GT(kills, 20);
-  kill_at_random_moments(command(test::kPrepareTextToText, "2"), check);
+  test::kill_at_random_moments(command(test::kPrepareTextToText, "2"), check);
 }
 
 class TrainedKilled : public testing::Test {
@@ -167,7 +141,7 @@ TEST_F(TrainedKilled, PredictionLeavesTheOldAnswersOrTheNewOnes) {
   const int kills = kill_at_each_call(command(test::kPredictTextToTextWithFaults, "new.csv"), check);
   EXPECT_EQ(read_file(run_.path("answers.csv")), new_answers);
   EXPECT_GE(kills, 3);
-  kill_at_random_moments(command(test::kPredictTextToText, "old.csv"), check);
+  test::kill_at_random_moments(command(test::kPredictTextToText, "old.csv"), check);
 }
 
 TEST_F(TrainedKilled, TrainingGoesOnToTheSameFilesAndAnswers) {

@@ -199,8 +199,9 @@ TEST_F(PredictTextToText, TakesNoMoreMemoryForMoreRows) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.peak_resident_bytes;
   };
+  // All of so many rows would take some 28 MiB as ids and masks alone.
   const int64_t few = peak(2000);
-  EXPECT_LT(peak(20'000), few + (int64_t{24} << 20));
+  EXPECT_LT(peak(40'000), few + (int64_t{8} << 20));
 }
 
 // The logits are of one token a row, and of the replicas that run at once.

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -187,6 +188,15 @@ TEST(ProgressBar, KeepsWithinTheWidthOfTheTerminal) {
   EXPECT_EQ(line.find_first_of("\r\n", 1), 40U) << "39 characters: the last column stays free";
   std::fclose(terminal);
   ::close(master);
+}
+
+TEST(ValueText, KeepsFourDigitsOfWhatIsSmall) {
+  EXPECT_EQ(value_text(6.54321), "6.5432");
+  EXPECT_EQ(value_text(0.01), "0.0100");
+  EXPECT_EQ(value_text(0.00567891), "0.005679");
+  EXPECT_EQ(value_text(-0.000012345), "-1.235e-05");
+  EXPECT_EQ(value_text(0), "0.0000");
+  EXPECT_EQ(value_text(std::numeric_limits<double>::quiet_NaN()), "-");
 }
 
 }  // namespace

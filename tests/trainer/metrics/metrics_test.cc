@@ -11,7 +11,6 @@
 #include "millrace/trainer/metrics/auc.h"
 #include "millrace/trainer/metrics/f_beta.h"
 #include "millrace/trainer/metrics/macro_f1.h"
-#include "millrace/trainer/metrics/metric_values.h"
 #include "millrace/trainer/metrics/psnr.h"
 #include "millrace/trainer/metrics/ranks.h"
 #include "millrace/trainer/metrics/spearman.h"
@@ -362,15 +361,6 @@ TEST(Spearman, IsAFunctionOfTwoListsAndSaysEachColumn) {
   }
   EXPECT_EQ(metric.value(), correlations / 3);
   EXPECT_EQ(area.value(), areas / 3);
-}
-
-TEST(ValueText, KeepsFourDigitsOfWhatIsSmall) {
-  EXPECT_EQ(value_text(6.54321), "6.5432");
-  EXPECT_EQ(value_text(0.01), "0.0100");
-  EXPECT_EQ(value_text(0.00567891), "0.005679");
-  EXPECT_EQ(value_text(-0.000012345), "-1.235e-05");
-  EXPECT_EQ(value_text(0), "0.0000");
-  EXPECT_EQ(value_text(std::numeric_limits<double>::quiet_NaN()), "-");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace po = boost::program_options;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr RobertaTokens kTokens = {.vocabulary_size = 32, .cls = 0, .sep = 1, .pad = 3};
+const RobertaTokens kTokens = {.vocabulary_size = 32, .cls = 0, .sep = 1, .pad = 3};
 
 RobertaOptions parsed(std::vector<const char*> arguments) {
   RobertaOptions options;

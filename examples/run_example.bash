@@ -86,27 +86,48 @@ arguments_of() {
   done
 }
 
-# is_kept FILE: of a run with --resume, it is whole and not to be made anew.
-is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
+# What a run with --resume keeps of an earlier one must be of the same options, and not of a run before an --overwrite
+# that was stopped: OUT/run_options has the options that decide what is made, and when that began.
 
-# options_of_run NAMES...: these options with their values, a line each, into `run_lines`.
+# options_of_run NAMES...: these options with their values, a line each, into `run_lines`. With --resume they must be
+# those of the run in OUT.
 options_of_run() {
-  local name
+  local name line earlier
   run_lines=()
   for name in "$@"; do
     local -n list=${name//-/_}  # where the option takes several
     run_lines+=("--$name ${value[$name]-${list[*]-}}")
   done
-}
-# refuse_other_options FILE: with --resume the options in `run_lines` must be those of the run that wrote them into FILE.
-refuse_other_options() {
-  local line earlier
-  is_kept "$1" || return 0
+  [ -n "${is_given[resume]+x}" ] && [ -e "$out/run_options" ] || return 0
   for line in "${run_lines[@]}"; do
-    earlier=$(grep -- "^${line%% *} " "$1") || continue  # the earlier run did not know it
+    earlier=$(grep -- "^${line%% *} " "$out/run_options") || continue  # the earlier run did not know it
     [ "$line" = "$earlier" ] ||
       fail "the earlier run had '${earlier% }', this one '${line% }'; give the same options with --resume, or --overwrite"
   done
+}
+# begin_run: writes them.
+begin_run() {
+  [ -z "${is_given[resume]+x}" ] || [ ! -e "$out/run_options" ] || return 0
+  # What is there without that file is of an older version, and stays.
+  [ -n "${is_given[resume]+x}" ] || run_lines+=("began $(date +%s.%N)")
+  mkdir -p "$out"
+  printf '%s\n' "${run_lines[@]}" >"$out/run_options.new"
+  mv "$out/run_options.new" "$out/run_options"
+}
+# is_older PATH: it is there, and was before this run began. What is copied later is not older.
+is_older() {
+  local began
+  [ -e "$1" ] && [ -e "$out/run_options" ] && began=$(sed -n 's/^began //p' "$out/run_options") && [ -n "$began" ] &&
+    [ -n "$(find "$1" -maxdepth 0 ! -newermt "@$began")" ]
+}
+# is_kept PATH: with --resume, it is whole, of this run, and not to be made anew.
+is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ] && ! is_older "$1"; }
+# go_on_in FOLDER: how a training in it begins, into `going_on`.
+go_on_in() {
+  arguments_of overwrite && going_on=("${arguments[@]}")
+  [ -n "${is_given[resume]+x}" ] || return 0
+  going_on=(--resume last)
+  ! is_older "$1/checkpoints" || going_on=(--overwrite)
 }
 
 # drop_defaults NAMES...: of these, those that nobody has given.

@@ -42,7 +42,7 @@ constexpr uint64_t kNetworkSeed = 1;
 std::string shard_name(int64_t number) { return fmt::format("dataset.{}.tfrecord", number); }
 
 ShardSetOptions shard_set() {
-  ShardSetOptions set{.shard_names = R"(dataset\.[0-7]\.tfrecord)"};
+  ShardSetOptions set{.shard_names = R"(dataset\.[0-7]\.tfrecord)", .optional_files = {kNetwork}};
   for (const char* split : kFeatureSplits) {
     for (int64_t number = 0; number < kFeatureShards; ++number) {
       set.splits.push_back({.folder = split, .file_name = [number](int64_t, int64_t) { return shard_name(number); }});

@@ -59,8 +59,9 @@ fi
 arguments_of pictures seed threads json $prepare_options && prepare=("${arguments[@]}")
 [ ${#without[@]} -eq 0 ] || prepare+=(--without "${without[@]}")
 # shellcheck disable=SC2086
-arguments_of overwrite seed threads json $training_options && training=("${arguments[@]}")
-[ -z "${is_given[resume]+x}" ] || training+=(--resume last)
+arguments_of seed threads json $training_options && training=("${arguments[@]}")
+# shellcheck disable=SC2086
+options_of_run pictures without seed $prepare_options
 
 if [ -e "$out/model" ] || [ -e "$out/checkpoints" ]; then
   [ -n "${is_given[overwrite]+x}${is_given[resume]+x}" ] ||
@@ -68,10 +69,12 @@ if [ -e "$out/model" ] || [ -e "$out/checkpoints" ]; then
 fi
 build_programs prepare_frozen_features train_frozen_features
 programs+=/frozen_features
-if [ -z "${is_given[resume]+x}" ] || [ ! -e "$out/features/statistics.json" ]; then
+begin_run
+if ! is_kept "$out/features/statistics.json"; then
   [ "${value[pictures]}" != "$clipart" ] || "$repository/setup.sh" --pictures >&2
   echo "== features of the pictures" >&2
   "$programs/prepare_frozen_features" --out "$out/features" "${prepare[@]}"
 fi
 echo "== training the head" >&2
-"$programs/train_frozen_features" --out "$out" "${training[@]}"
+go_on_in "$out"
+"$programs/train_frozen_features" --out "$out" "${training[@]}" "${going_on[@]}"

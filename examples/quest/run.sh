@@ -95,7 +95,6 @@ for path in "$out/encoder" "$out"/fold-*; do
 done
 options_of_run csv packages model rows test-rows test-csv folds preset max-question max-answer prepare-option vocab-size \
   layers hidden heads encoder-steps encoder-learning-rate seed
-refuse_other_options "$out/run_options"
 arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
 arguments_of overwrite && going_on=("${arguments[@]}")
@@ -131,13 +130,11 @@ check() { "$quest/train_quest" --check "${training[@]}" "${from[@]}" --shards "$
 # looked at unless they stay.
 is_kept "$out/shards/statistics.json" || check "$repository/build/$example/none"
 
-# What --resume keeps is of the same options, and of no run before an --overwrite that was stopped.
-if [ -z "${is_given[resume]+x}" ]; then
-  rm -f "$out/shards/statistics.json"
-  [ -n "$model" ] || rm -rf "$out/encoder" "$tokenizer"
-fi
-mkdir -p "$out"
-printf '%s\n' "${run_lines[@]}" >"$out/run_options"
+begin_run
+# Folds of a run that an --overwrite was to replace.
+for path in "$out"/fold-*; do
+  [ -z "${is_given[resume]+x}" ] || ! is_older "$path/checkpoints" || rm -rf "$path"
+done
 if [ -z "$csv" ] && [ -z "$packages" ]; then
   packages="$out/packages.txt"
   fetch_packages "$packages" || fail "no rows: give --packages FILE, or --csv FILE"
@@ -165,6 +162,7 @@ fi
 check "$out/shards"
 
 if [ -z "$model" ] && ! is_kept "$encoder"; then
+  go_on_in "$out/encoder" && encoder_going_on=("${going_on[@]}")
   echo "== training the encoder on the texts of other packages" >&2
   longest=$((value[max-question] > value[max-answer] ? value[max-question] : value[max-answer]))
   "$mlm/prepare_tfrecord_shards" --tokenizer "$tokenizer" --out "$out/encoder/shards" --text "$out/other_texts.txt" \
@@ -172,7 +170,8 @@ if [ -z "$model" ] && ! is_kept "$encoder"; then
   "$mlm/train_mlm" --out "$out/encoder" --tokenizer "$tokenizer" --max-length "$longest" --layers "${value[layers]}" \
     --hidden "${value[hidden]}" --heads "${value[heads]}" --dropout 0 --mask-probability 0.2 --global-batch 32 \
     --steps "${value[encoder-steps]}" --learning-rate "${value[encoder-learning-rate]}" --warmup-steps 5% \
-    --report-every 100 --evaluate-every 1000 --checkpoint-every 1000 "${seed[@]}" "${common[@]}" "${going_on[@]}"
+    --report-every 100 --evaluate-every 1000 --checkpoint-every 1000 "${seed[@]}" "${common[@]}" \
+    "${encoder_going_on[@]}"
 fi
 
 echo "== training the models" >&2

@@ -49,8 +49,9 @@ struct Parts {
       save_generator_weights(directory, model.layout(), model.generator(), weights);
       if (const Vgg* features = model.options().features.get()) features->write(directory + "/features.safetensors");
     };
-    // No epoch's rows are dropped: others begin the next.
-    const int64_t batches = std::max<int64_t>(1, (pairs.training_rows() + global_batch / 2) / global_batch);
+    // No epoch's rows are dropped: others begin the next. Of records of others nobody knows how many there are.
+    const int64_t rows = pairs.training_rows();
+    const int64_t batches = rows == 0 ? 0 : std::max<int64_t>(1, (rows + global_batch / 2) / global_batch);
     return {.trained = {.model = model, .save_description = save_description, .save_weights = save_weights},
             .data = {.training = pairs.training_batches(),
                      .evaluation = pairs.evaluation_batches(),

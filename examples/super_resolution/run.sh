@@ -8,7 +8,7 @@ example=super_resolution
 # What is given to the programs unless it is set here: models that learn within minutes on two cores.
 declare -A value=([out]="$repository/examples/super_resolution/out" [seed]=42 [threads]=0 [crop]=64 [stride]=32
   [shrink]=4 [blocks]=2 [steps]=3000 [learning-rate]=1e-3 [gan-steps]=500 [gan-learning-rate]=1e-4 [student-channels]=32
-  [student-steps]=2000 [student-learning-rate]=2e-3 [alpha]=0.8 [global-batch]=8 [report-every]=100
+  [student-steps]=2000 [student-learning-rate]=2e-3 [student-gan-steps]=0 [student-gan-learning-rate]=5e-5 [alpha]=0.8 [global-batch]=8 [report-every]=100
   [checkpoint-every]=250)
 source "$repository/examples/run_example.bash"
 
@@ -43,7 +43,10 @@ models
   --gan-learning-rate X  half of it after half and three quarters of its steps. $(default gan-learning-rate)
   --student-channels N   $(default student-channels)
   --student-steps N      $(default student-steps)
+  --student-gan-steps N  then so many with a discriminator, to make what the model makes, into student2/; 0: none.
+                         $(default student-gan-steps)
   --student-learning-rate X  half of it after half and three quarters of its steps. $(default student-learning-rate)
+  --student-gan-learning-rate X  $(default student-gan-learning-rate)
   --alpha X              the share of the second phase's weights in the model, 0 to 1. $(default alpha)
   --global-batch N       $(default global-batch)
   --report-every N       $(default report-every)
@@ -52,8 +55,8 @@ TEXT
 }
 
 read_options "overwrite resume json" "out threads seed crop stride crops-per-picture shrink preset features blocks steps
-  learning-rate gan-steps gan-learning-rate student-channels student-steps student-learning-rate alpha global-batch
-  report-every checkpoint-every" "pictures held-out" "$@"
+  learning-rate gan-steps gan-learning-rate student-channels student-steps student-learning-rate student-gan-steps
+  student-gan-learning-rate alpha global-batch report-every checkpoint-every" "pictures held-out" "$@"
 out=${value[out]}
 need_file features
 [ -z "${is_given[overwrite]+x}" ] || [ -z "${is_given[resume]+x}" ] || fail "--overwrite begins anew, and --resume goes on"
@@ -63,13 +66,15 @@ if [ -n "${value[preset]+x}" ]; then
   refuse_given "is what --preset has" crop
   drop_defaults crop stride shrink
   for pair in blocks=11 steps=600000 learning-rate=2e-4 gan-steps=400000 gan-learning-rate=5e-5 student-channels=32 \
-    student-steps=400000 student-learning-rate=2e-4 global-batch=32; do
+    student-steps=400000 student-learning-rate=2e-4 student-gan-steps=400000 global-batch=32; do
     [ -n "${is_given[${pair%%=*}]+x}" ] || value[${pair%%=*}]=${pair#*=}
   done
 fi
 for name in steps gan-steps student-steps; do
   [[ ${value[$name]} =~ ^[0-9]{1,12}$ ]] && [ "${value[$name]}" -ge 4 ] || fail "--$name is '${value[$name]}', must be at least 4"
 done
+[[ ${value[student-gan-steps]} =~ ^(0|[4-9]|[1-9][0-9]{1,11})$ ]] ||
+  fail "--student-gan-steps is '${value[student-gan-steps]}', must be 0 or at least 4"
 photographs=/usr/share/backgrounds/mate/nature
 if [ ${#pictures[@]} -eq 0 ]; then
   pictures=("$photographs")
@@ -79,20 +84,17 @@ else
 fi
 arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
-arguments_of overwrite && going_on=("${arguments[@]}")
-[ -z "${is_given[resume]+x}" ] || going_on=(--resume last)
-if [ -n "${is_given[resume]+x}" ]; then
-  [ ! -e "$out/shards/statistics.json" ] ||
-    refuse_given "is of the shards that $out has; give --overwrite, or another --out" crop stride crops-per-picture shrink
-  [ ! -e "$out/phase1/model" ] ||
-    refuse_given "is of a phase that has ended in $out; give --overwrite, or another --out" blocks steps learning-rate
-elif [ -z "${is_given[overwrite]+x}" ] && [ -e "$out/phase1" ]; then
+options_of_run pictures held-out crop stride crops-per-picture shrink preset features blocks steps learning-rate gan-steps \
+  gan-learning-rate student-channels student-steps student-learning-rate student-gan-steps \
+  student-gan-learning-rate global-batch seed
+if [ -z "${is_given[overwrite]+x}${is_given[resume]+x}" ] && [ -e "$out/phase1" ]; then
   fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
 fi
 
 build_programs prepare_super_resolution train_super_resolution distill_super_resolution interpolate_super_resolution \
   upscale_super_resolution measure_super_resolution
 programs+=/super_resolution
+begin_run
 [ "${pictures[0]}" != "$photographs" ] || "$repository/setup.sh" --photographs >&2
 
 # Of the pictures those that are held out.
@@ -123,49 +125,61 @@ if ! is_kept "$out/shards/statistics.json"; then
 fi
 
 arguments_of global-batch report-every checkpoint-every
-training=(--shards "$out/shards" "${arguments[@]}" "${seed[@]}" "${common[@]}" "${going_on[@]}")
+training=(--shards "$out/shards" "${arguments[@]}" "${seed[@]}" "${common[@]}")
 # ESRGAN's generator has no bicubic image to start from, and learns in days.
 generator=(--add-bicubic)
 [ -z "${value[preset]+x}" ] || generator=()
-# schedule NAME A B PARTS: into `schedule` steps and rate of a phase, and half the rate after A and B PARTS of the steps.
-schedule() {
+# phase NAME FOLDER A B PARTS: into `phase` folder, steps and rate of a training, which is halved after A and B PARTS of
+# the steps.
+phase() {
   local steps=${value[${1}steps]} rate=${value[${1}learning-rate]}
-  schedule=(--steps "$steps" --learning-rate "$rate" --decay milestones
-    --milestones "$((steps * $2 / $4)):$((steps * $3 / $4))")
+  go_on_in "$out/$2"
+  phase=(--out "$out/$2" --steps "$steps" --learning-rate "$rate" --decay milestones
+    --milestones "$((steps * $3 / $5)):$((steps * $4 / $5))" "${going_on[@]}")
 }
 if ! is_kept "$out/phase1/model"; then
   echo "== first phase: mean absolute error" >&2
-  schedule "" 1 2 3
-  "$programs/train_super_resolution" --out "$out/phase1" --blocks "${value[blocks]}" "${generator[@]}" "${schedule[@]}" \
-    "${training[@]}"
+  phase "" phase1 1 2 3
+  "$programs/train_super_resolution" --blocks "${value[blocks]}" "${generator[@]}" "${phase[@]}" "${training[@]}"
 fi
 if ! is_kept "$out/phase2/model"; then
   echo "== second phase: with a discriminator" >&2
-  schedule gan- 2 3 4
+  phase gan- phase2 2 3 4
   arguments_of features
   # Two replicas: each compares its real images with the mean of its made ones.
-  "$programs/train_super_resolution" --gan --replicas 2 --model "$out/phase1/model" --out "$out/phase2" --blocks "${value[blocks]}" \
-    "${generator[@]}" "${schedule[@]}" "${arguments[@]}" "${training[@]}"
+  "$programs/train_super_resolution" --gan --replicas 2 --model "$out/phase1/model" --blocks "${value[blocks]}" \
+    "${generator[@]}" "${phase[@]}" "${arguments[@]}" "${training[@]}"
 fi
 echo "== interpolating both" >&2
 "$programs/interpolate_super_resolution" --first "$out/phase1/model" --second "$out/phase2/model" \
   --alpha "${value[alpha]}" --out "$out/model" --overwrite
+student=(--channels "${value[student-channels]}" --growth "${value[student-channels]}" "${generator[@]}")
+students=("student=$out/student/model")
 if ! is_kept "$out/student/model"; then
   echo "== the student" >&2
-  schedule student- 2 3 4
+  phase student- student 2 3 4
   # In so few steps it learns more by the mean absolute error.
   error=(--absolute 1 --squared 0)
   [ -z "${value[preset]+x}" ] || error=()
-  "$programs/distill_super_resolution" --teacher "$out/phase1/model" --out "$out/student" \
-    --channels "${value[student-channels]}" --growth "${value[student-channels]}" "${generator[@]}" "${error[@]}" \
-    "${schedule[@]}" "${training[@]}"
+  "$programs/distill_super_resolution" --teacher "$out/phase1/model" "${student[@]}" "${error[@]}" "${phase[@]}" \
+    "${training[@]}"
+fi
+if [ "${value[student-gan-steps]}" != 0 ]; then
+  students+=("student2=$out/student2/model")
+  if ! is_kept "$out/student2/model"; then
+    echo "== the student, with a discriminator" >&2
+    phase student-gan- student2 2 3 4
+    arguments_of features
+    "$programs/distill_super_resolution" --gan --replicas 2 --model "$out/student/model" --teacher "$out/model" \
+      "${student[@]}" "${phase[@]}" "${arguments[@]}" "${training[@]}"
+  fi
 fi
 
 [ ${#measured[@]} -gt 0 ] || exit 0
 echo "== figures of the pictures that were held out" >&2
 arguments_of shrink
 "$programs/measure_super_resolution" --pictures "${measured[@]}" --model "phase1=$out/phase1/model" \
-  "phase2=$out/phase2/model" "interpolated=$out/model" "student=$out/student/model" \
+  "phase2=$out/phase2/model" "interpolated=$out/model" "${students[@]}" \
   --features "${value[features]-$out/phase2/model/features.safetensors}" --save "$out/looks" "${arguments[@]}" \
   "${common[@]}"
 echo "== the first of them, made 4 times smaller, larger again" >&2

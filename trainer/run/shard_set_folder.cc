@@ -146,6 +146,7 @@ void ShardSetFolder::commit(const std::vector<ShardSetFile>& files) {
   // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
   // old set is away before the first part of the new one is in place.
   for (const ShardSetFile& file : files) put_away(file.name);
+  std::ranges::for_each(options_.optional_files, put_away);
   std::ranges::for_each(entries_in(folder_), put_away);
   lock_->sync();
   std::ranges::for_each(entries_in(incomplete_), put_in_place);

@@ -25,6 +25,8 @@ struct ShardSetOptions {
   /// of an earlier set are replaced, other files stand in the way.
   std::string shard_names = {};
   Compression compression = Compression::kNone;  ///< how the files are stored. Default: as they are
+  /// Names of files that some of such sets have beside their shards: those of an earlier set go with it. Default: none
+  std::vector<std::string> optional_files = {};
 };
 
 /// A text beside the shards: `statistics.json`.

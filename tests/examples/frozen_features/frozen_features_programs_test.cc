@@ -171,6 +171,11 @@ TEST_F(FrozenFeatures, AreOfANetworkThatIsDrawnWhereNoneIsGiven) {
   auto files = test::files_below(path("drawn"));
   files.erase("network.safetensors");
   EXPECT_TRUE(test::files_below(path("as-file")) == files);
+  // A set of a network that is given does not keep the drawn one of the set before it.
+  fs::copy(path("drawn/network.safetensors"), path("given.safetensors"));
+  succeed(prepare("drawn", {"--size", "20", "--features", path("given.safetensors")}));
+  EXPECT_FALSE(fs::exists(path("drawn/network.safetensors")));
+  EXPECT_TRUE(test::files_below(path("drawn")) == files);
 }
 
 TEST_F(FrozenFeatures, LeaveOutAPictureThatCannotBeDecodedOnlyWhereThatIsAskedFor) {

@@ -196,7 +196,10 @@ TEST(RunExample, SaysWhatTheRunIsOnceWhenTheDataAreThere) {
     const test::ChildResult result = scripts.run(script, {"--packages", scripts.path("texts")});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const size_t table = result.err.find("{\"a\":1}");
-    EXPECT_GT(table, std::max(result.err.find("== preparing rows\n"), result.err.find("== writing shards\n")) + 1);
+    const size_t preparation = result.err.find(script.name == "mlm" ? "== writing shards\n" : "== preparing rows\n");
+    ASSERT_NE(preparation, std::string::npos);
+    ASSERT_NE(table, std::string::npos);
+    EXPECT_GT(table, preparation);
     EXPECT_LT(table, result.err.find("== training the model\n"));
     EXPECT_EQ(result.err.find("{\"a\":1}", table + 1), std::string::npos);
     const std::vector<std::string> calls = calls_of(scripts.calls(), script.program);
@@ -297,6 +300,7 @@ TEST_F(RunQuest, RefusesBeforeAnythingIsInstalledWhatWouldEndItLater) {
 TEST_F(RunQuest, LooksAtWhatIsToBeTrainedBeforeTheEncoderIs) {
   const std::string calls = calls_with(packages({"--fold", "1"}));
   const size_t first = calls.find("train_quest --check");
+  ASSERT_THAT(calls, AllOf(HasSubstr("train_unigram "), HasSubstr("train_mlm ")));
   EXPECT_LT(first, calls.find("train_unigram "));  // rows of an earlier run are not looked at
   EXPECT_THAT(calls.substr(first, calls.find('\n', first) - first),
               ContainsRegex("--layers 2 .*--shards .*/build/quest/none$"));
@@ -342,21 +346,28 @@ TEST_F(RunQuest, GoesOnWithTheOptionsItBeganWithAlone) {
               HasSubstr("this one '--seed 9'"));
   EXPECT_TRUE(std::filesystem::exists(scripts_.path("out/tokenizer.json")));
   calls_with(packages({"--resume", "--rows", "100", "--prepare-option", "--tags", "7"}));
-  // What is anew is of these options, and what a stopped one left is not taken for it.
+}
+
+TEST_F(RunQuest, GoesOnWithNothingOfARunThatWasToBeReplaced) {
   make("out/encoder/model");
+  make("out/encoder/checkpoints");
+  make("out/fold-0/checkpoints");
   make("out/shards");
+  test::write_file(scripts_.path("out/tokenizer.json"), "{}");
+  test::write_file(scripts_.path("out/shards/statistics.json"), "{}");
+  // The programs write nothing here: as if it had been stopped at once.
+  calls_with(packages({"--overwrite", "--rows", "300"}));
+  std::filesystem::remove(scripts_.path("calls"));
+  EXPECT_THAT(calls_with(packages({"--resume", "--rows", "300"})),
+              AllOf(HasSubstr("train_unigram "), HasSubstr("prepare_quest "), ContainsRegex("train_mlm .* --overwrite"),
+                    ContainsRegex("train_quest .* --resume last")));
+  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/fold-0")));
+  // What is younger stays.
+  make("out/fold-0/checkpoints");
   test::write_file(scripts_.path("out/shards/statistics.json"), "{}");
   std::filesystem::remove(scripts_.path("calls"));
-  EXPECT_THAT(calls_with(packages({"--overwrite", "--rows", "300"})),
-              AllOf(HasSubstr("train_unigram "), HasSubstr("prepare_quest "), HasSubstr("train_mlm ")));
-  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/tokenizer.json")));  // train_unigram writes none here
-  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/encoder")));
-  EXPECT_FALSE(std::filesystem::exists(scripts_.path("out/shards/statistics.json")));
-  // A model that is given stays where it is, also in the folder.
-  make("out/encoder/model");
-  std::filesystem::remove(scripts_.path("calls"));
-  calls_with({"--csv", scripts_.path("texts"), "--model", scripts_.path("out/encoder/model"), "--overwrite"});
-  EXPECT_TRUE(std::filesystem::exists(scripts_.path("out/encoder/model")));
+  EXPECT_THAT(calls_with(packages({"--resume", "--rows", "300"})), Not(HasSubstr("prepare_quest ")));
+  EXPECT_TRUE(std::filesystem::exists(scripts_.path("out/fold-0")));
 }
 
 TEST_F(RunQuest, TakesTheRatesOfALargeModelAndOtherColumnsWhereTheyAreGiven) {
@@ -451,6 +462,37 @@ TEST_F(RunSuperResolution, GoesOnWithWhatIsWhole) {
   EXPECT_THAT(call("train_super_resolution"), AllOf(HasSubstr(" --gan "), HasSubstr(" --resume last ")));
 }
 
+TEST_F(RunSuperResolution, GoesOnWithNothingOfARunThatWasToBeReplaced) {
+  for (const char* const file : {"shards/statistics.json", "phase1/model/config.json", "phase1/checkpoints/x",
+                                 "phase2/model/config.json", "student/model/config.json"}) {
+    scripts_.write(std::string("out/") + file);
+  }
+  const std::vector<std::string> options = {"--pictures", pictures(), "--blocks", "3"};
+  const auto with = [&](const char* option) {
+    std::vector<std::string> all = options;
+    all.emplace_back(option);
+    return all;
+  };
+  ASSERT_EQ(run(with("--overwrite")).exit_code, 0);  // as if it had been stopped at once: the programs write nothing
+  std::filesystem::remove(scripts_.path("calls"));
+  ASSERT_EQ(run(with("--resume")).exit_code, 0);
+  EXPECT_EQ(calls_of(scripts_.calls(), "prepare_super_resolution").size(), 1U);
+  ASSERT_EQ(calls_of(scripts_.calls(), "train_super_resolution").size(), 2U);
+  EXPECT_THAT(calls_of(scripts_.calls(), "train_super_resolution")[0], HasSubstr(" --overwrite"));
+  EXPECT_THAT(calls_of(scripts_.calls(), "train_super_resolution")[1], HasSubstr(" --resume last"));
+  EXPECT_EQ(calls_of(scripts_.calls(), "distill_super_resolution").size(), 1U);
+}
+
+TEST_F(RunSuperResolution, TrainsTheStudentWithADiscriminatorWhereAskedTo) {
+  ASSERT_EQ(run({"--pictures", pictures(), "--held-out", "one", "--student-gan-steps", "8"}).exit_code, 0);
+  EXPECT_EQ(calls_of(scripts_.calls(), "distill_super_resolution").size(), 2U);
+  EXPECT_THAT(call("distill_super_resolution"),
+              AllOf(HasSubstr("--gan --replicas 2 --model " + scripts_.path("out/student/model")),
+                    HasSubstr(" --teacher " + scripts_.path("out/model") + " --channels 32 "),
+                    HasSubstr(" --steps 8 --learning-rate 5e-5 --decay milestones --milestones 4:6 ")));
+  EXPECT_THAT(call("measure_super_resolution"), HasSubstr(" student2=" + scripts_.path("out/student2/model ")));
+}
+
 TEST_F(RunSuperResolution, LeavesAnEarlierRunAsItIs) {
   scripts_.write("out/shards/statistics.json");
   scripts_.write("out/phase1/model/config.json");
@@ -462,8 +504,15 @@ TEST_F(RunSuperResolution, LeavesAnEarlierRunAsItIs) {
     return result.err;
   };
   EXPECT_THAT(refusal({}), HasSubstr("holds an earlier run; give --resume, --overwrite"));
-  EXPECT_THAT(refusal({"--resume", "--crop", "32"}), HasSubstr("--crop is of the shards that "));
-  EXPECT_THAT(refusal({"--resume", "--steps", "32"}), HasSubstr("--steps is of a phase that has ended in "));
+  test::write_file(scripts_.path("out/run_options"), "--crop 64\n--held-out \n--steps 40\n");
+  EXPECT_THAT(refusal({"--resume", "--steps", "40", "--crop", "32"}),
+              HasSubstr("the earlier run had '--crop 64', this one '--crop 32'; give the same options"));
+  EXPECT_THAT(refusal({"--resume"}), HasSubstr("the earlier run had '--steps 40', this one '--steps 3000'"));
+  EXPECT_THAT(refusal({"--resume", "--steps", "40", "--held-out", "one", "two"}),
+              HasSubstr("the earlier run had '--held-out', this one '--held-out one two'"));
+  const std::string options = test::read_file(scripts_.path("out/run_options"));
+  ASSERT_EQ(run({"--pictures", pictures(), "--resume", "--steps", "40"}).exit_code, 0);
+  EXPECT_EQ(test::read_file(scripts_.path("out/run_options")), options);
 }
 
 TEST_F(RunSuperResolution, TakesWholePhotographsForThePresetAndNoOtherFilesForHeldOut) {
@@ -544,6 +593,18 @@ TEST(RunFrozenFeatures, GoesOnWithFeaturesThatAreWhole) {
   ASSERT_EQ(scripts.run(script, {"--pictures", scripts.path("bin"), "--resume"}).exit_code, 0);
   EXPECT_EQ(calls_of(scripts.calls(), "prepare_frozen_features").size(), 1U);
   EXPECT_EQ(calls_of(scripts.calls(), "train_frozen_features").size(), 2U);
+  const test::ChildResult other = scripts.run(script, {"--pictures", scripts.path("bin"), "--resume", "--size", "128"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("the earlier run had '--size 96', this one '--size 128'"));
+  // One that was to be replaced, and was stopped at once: the programs write nothing here.
+  const std::vector<std::string> anew = {"--pictures", scripts.path("bin"), "--size", "128"};
+  for (const char* const option : {"--overwrite", "--resume"}) {
+    std::vector<std::string> options = anew;
+    options.emplace_back(option);
+    ASSERT_EQ(scripts.run(script, options).exit_code, 0);
+  }
+  EXPECT_EQ(calls_of(scripts.calls(), "prepare_frozen_features").size(), 3U);
+  EXPECT_THAT(calls_of(scripts.calls(), "train_frozen_features").back(), HasSubstr(" --overwrite"));
 }
 
 // examples/packages/fetch.sh on lists of our own, which apt takes for those of its one source.

@@ -1,6 +1,8 @@
 // train_super_resolution, distill_super_resolution and interpolate_super_resolution as processes.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -9,6 +11,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/example/tensor_writer.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
 #include "millrace/trainer/models/image_generator.h"
 #include "tests/examples/super_resolution/small_generator_run.h"
 #include "tests/support/killed_runs.h"
@@ -72,6 +78,32 @@ class TrainSuperResolution : public testing::Test {
   }
   static std::string log(const std::string& out) { return read_file(run_->path(out + "/log.jsonl")); }
   static std::string weights(const std::string& out) { return read_file(run_->path(out + "/model/model.safetensors")); }
+  // Copies the shards of a split into brighter/, their values so many times larger.
+  static void write_brighter(const std::string& split, float times) {
+    std::filesystem::create_directories(run_->path("brighter/" + split));
+    for (int shard = 0; shard < 8; ++shard) {
+      const std::string name = fmt::format("{}/dataset.{}.tfrecord", split, shard);
+      Pipeline pairs = Dataset::tfrecord(Shards::files({run_->path("shards/" + name)}))
+                           .parse_example({fixed_len("low_res_image", {}, DType::kBytes),
+                                           fixed_len("high_res_image", {}, DType::kBytes)})
+                           .parse_tensor("low_res_image", DType::kFloat32, {4, 4, 3})
+                           .parse_tensor("high_res_image", DType::kFloat32, {16, 16, 3})
+                           .start({.threads = 1});
+      RecordWriter writer(run_->path("brighter/" + name));
+      while (const std::optional<Batch> pair = pairs.next()) {
+        ExampleWriter example;
+        for (const auto& [feature, side] : {std::pair("low_res_image", 4), std::pair("high_res_image", 16)}) {
+          const auto values = pair->values<float>(feature);
+          std::vector<float> brighter(values.begin(), values.end());
+          for (float& value : brighter) value *= times;
+          const std::string message = write_tensor(brighter, {side, side, 3});
+          example.add(feature, std::array{std::string_view(message)});
+        }
+        writer.write(example.finish());
+      }
+      writer.close();
+    }
+  }
   // The error of a command that must fail, which is one line.
   static std::string refusal(const std::vector<std::string>& command) {
     const ChildResult result = run_child(command);
@@ -176,14 +208,28 @@ TEST_F(TrainSuperResolution, RefusesWhatCannotBe) {
 }
 
 TEST_F(TrainSuperResolution, ReadsTheRecordsOfOthers) {
-  // Values to 255 of the same crops: as the shards have them, but by a pattern and without what is known of them.
+  // The same crops, by patterns and without what is known of a set.
   const std::vector<std::string> by_pattern =
-      run_->training_on({"--records", run_->path("shards/train/dataset.*.tfrecord"), "--crop", "16"},
+      run_->training_on({"--records", run_->path("shards/train/dataset.*.tfrecord"), "--evaluation-records",
+                         run_->path("shards/validation/dataset.*.tfrecord"), "--crop", "16", "--evaluate-every", "12"},
                         test::kTrainSuperResolution, "pattern");
-  ASSERT_EQ(run_child(by_pattern).exit_code, 0);
+  const ChildResult result = run_child(by_pattern);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(weights("pattern"), weights("pixels"));
-  ASSERT_EQ(run_child(test::with_options(by_pattern, {"--overwrite", "--peak", "2"})).exit_code, 0);
-  EXPECT_NE(weights("pattern"), weights("pixels"));
+  const auto evaluation = events(log("pattern"), "evaluation").at(12);
+  EXPECT_EQ(evaluation["rows"], 12);
+  // As others have them, with values to a number that is not 1: a power of two, so that nothing is rounded.
+  for (const char* split : {"train", "validation"}) write_brighter(split, 256);
+  ASSERT_EQ(run_child(run_->training_on({"--records", run_->path("brighter/train/*.tfrecord"), "--evaluation-records",
+                                         run_->path("brighter/validation/*.tfrecord"), "--crop", "16", "--peak", "256",
+                                         "--evaluate-every", "12"},
+                                        test::kTrainSuperResolution, "brighter_run"))
+                .exit_code,
+            0);
+  EXPECT_EQ(weights("brighter_run"), weights("pixels"));
+  EXPECT_EQ(events(log("brighter_run"), "evaluation").at(12)["metrics"], evaluation["metrics"]);
+  // How many there are nobody knows, so there are no epochs to count.
+  EXPECT_THAT(refusal(test::with_options(by_pattern, {"--overwrite", "--epochs", "3"})), HasSubstr("epochs"));
 }
 
 // What is killed goes on to the same weights, numbers and rates.

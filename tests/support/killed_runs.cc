@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -36,6 +37,19 @@ void kill_at_random_moments(const std::vector<std::string>& command, const std::
     if (child.wait().signal == SIGKILL) --kills;
     check();
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+void expect_part_of_set(const std::string& folder, const std::map<std::string, std::string>& whole) {
+  if (!std::filesystem::exists(folder)) return;
+  auto left = files_below(folder);
+  std::erase_if(left, [](const auto& file) { return file.first.starts_with(".incomplete-shards/"); });
+  for (const auto& [name, bytes] : left) {
+    const auto found = whole.find(name);
+    EXPECT_TRUE(found != whole.end() && found->second == bytes) << name;
+  }
+  if (left.contains("statistics.json")) {
+    EXPECT_EQ(left.size(), whole.size());
   }
 }
 

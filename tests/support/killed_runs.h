@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace millrace::test {
 /// well.
 void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check,
                             int kills = num_kills());
+
+/// What a program that writes a set of shards has left where it was killed: files of the `whole` set and no others, and
+/// all of them where `statistics.json` says so. Below `.incomplete-shards` may be anything.
+void expect_part_of_set(const std::string& folder, const std::map<std::string, std::string>& whole);
 
 /// A program that goes on from the last state it saved, and logs a line for each step at least.
 struct KilledProgram {

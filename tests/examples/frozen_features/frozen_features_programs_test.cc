@@ -1,6 +1,5 @@
 // prepare_frozen_features and train_frozen_features as processes, on pictures that are drawn here.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -14,14 +13,12 @@
 
 #include "examples/frozen_features/feature_extractor.h"
 #include "examples/frozen_features/feature_set.h"
-#include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/storage/folder_lock.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/frozen_features/small_pictures.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
-#include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/training_files.h"
 
@@ -238,54 +235,39 @@ TEST_F(FrozenFeatures, TrainTheSameWeightsForAnyNumberOfThreads) {
   EXPECT_FALSE(weights("other-order") == weights("run"));
 }
 
-// A process is killed at a moment of a run of this length that is drawn.
-void kill_at_some_moment(const Command& command, std::chrono::microseconds length, uint64_t kill) {
-  const CounterRng rng(test::seed_of_this_run(), operator_id("moments"));
-  ChildProcess child(command);
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(uniform_below(rng.bits(kill), static_cast<uint64_t>(length.count()))));
-  child.signal(SIGKILL);
-  child.wait();
-}
-
-std::chrono::microseconds length_of(const Command& command) {
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(run_child(command).exit_code, 0);
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
-}
-
 // MILLRACE_KILLS: how many of each.
 TEST_F(FrozenFeatures, KilledPreparationsLeaveAWholeSetOrNoneAndAreMadeAnewToTheSameBytes) {
   const auto files = test::files_below(path("set"));
-  const auto length = length_of(prepare("killed"));
-  for (int kill = 0; kill < test::num_kills(1, 10); ++kill) {
-    if (kill % 2 == 0) fs::remove_all(path("killed"));  // and half of them over a set that is there
-    kill_at_some_moment(prepare("killed"), length, static_cast<uint64_t>(kill));
-    std::map<std::string, std::string> left;
-    if (fs::exists(path("killed"))) left = test::files_below(path("killed"));
-    std::erase_if(left, [](const auto& file) { return file.first.starts_with(".incomplete-shards"); });
-    if (left.contains("statistics.json")) {
-      EXPECT_TRUE(left == files);
-    }
-    succeed(prepare("killed"));
-    EXPECT_TRUE(test::files_below(path("killed")) == files);
-  }
+  int times = 0;
+  test::kill_at_random_moments(
+      prepare("killed"),
+      [&] {
+        test::expect_part_of_set(path("killed"), files);
+        succeed(prepare("killed"));
+        EXPECT_TRUE(test::files_below(path("killed")) == files);
+        if (times++ % 2 == 0) fs::remove_all(path("killed"));  // and half of them over a set that is there
+      },
+      test::num_kills(2, 10));
 }
 
 TEST_F(FrozenFeatures, KilledTrainingsGoOnToTheSameWeights) {
   const auto expected = testing_models::training_files(path("run/model"));
-  const auto length = length_of(train("killed-run"));
-  for (int kill = 0; kill < test::num_kills(1, 10); ++kill) {
-    fs::remove_all(path("killed-run"));
-    // Once, and half of them again before they have ended.
-    for (int again = 0; again <= kill % 2; ++again) {
-      kill_at_some_moment(train("killed-run", {"--resume", "last", "--threads", again == 0 ? "1" : "2"}), length,
-                          static_cast<uint64_t>(100 * again + kill));
-    }
+  const auto go_on = [&] {
     succeed(train("killed-run", {"--resume", "last"}));
-    EXPECT_TRUE(testing_models::training_files(path("killed-run/model")) == expected) << kill;
+    EXPECT_TRUE(testing_models::training_files(path("killed-run/model")) == expected);
     EXPECT_EQ(read_progress(*newest_checkpoint(path("killed-run/checkpoints"))).step, 40);
-  }
+    fs::remove_all(path("killed-run"));
+  };
+  int times = 0;
+  test::kill_at_random_moments(
+      train("killed-run", {"--resume", "last", "--threads", "1"}),
+      [&] {
+        EXPECT_TRUE(!fs::exists(path("killed-run/model")) ||
+                    testing_models::training_files(path("killed-run/model")) == expected);
+        if (times++ % 2 == 0) go_on();  // the others are killed again before they have ended
+      },
+      test::num_kills(1, 10));
+  go_on();
 }
 
 // The kill falls between two checkpoints, whatever the machine is like.
@@ -309,16 +291,30 @@ TEST_F(FrozenFeatures, ATrainingThatIsKilledAfterACheckpointGoesOnFromIt) {
 }
 
 TEST_F(FrozenFeatures, StopWhereAskedToAndGoOn) {
-  ChildProcess child(train("stopped", {"--steps", "100000"}));
-  while (!fs::exists(path("stopped/checkpoints/checkpoint-00000007")) && child.running()) {
-    child.take_output();
-    std::this_thread::yield();
+  const Command command = train("stopped", {"--steps", "600"});
+  ChildResult stopped;
+  for (int attempt = 0; stopped.exit_code != 143; ++attempt) {  // until the signal comes before its end
+    ASSERT_LT(attempt, 100) << stopped.err;
+    fs::remove_all(path("stopped"));
+    ChildProcess child(command);
+    while (!fs::exists(path("stopped/checkpoints/checkpoint-00000007")) && child.running()) {
+      child.take_output();
+      std::this_thread::yield();
+    }
+    child.signal(SIGTERM);
+    stopped = child.wait();
   }
-  child.signal(SIGTERM);
-  const ChildResult stopped = child.wait();
-  EXPECT_EQ(stopped.exit_code, 143);
   EXPECT_THAT(stopped.err, HasSubstr("stopped; go on with the same options and --resume last"));
   EXPECT_FALSE(fs::exists(path("stopped/model")));
+  // No step is lost: the last one is in the checkpoint.
+  const int64_t step = read_progress(*newest_checkpoint(path("stopped/checkpoints"))).step;
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr(fmt::format("step {} of 600", step)),
+                                 Not(HasSubstr(fmt::format("step {} of 600", step + 1)))));
+  EXPECT_THAT(
+      succeed(command + Command{"--resume", "last"}).err,
+      AllOf(HasSubstr(fmt::format("step {} of 600", step + 1)), Not(HasSubstr(fmt::format("step {} of 600", step)))));
+  succeed(train("never-stopped", {"--steps", "600"}));
+  EXPECT_TRUE(weights("stopped") == weights("never-stopped"));
 }
 
 TEST_F(FrozenFeatures, RefuseInOneLineWhatCannotBe) {

@@ -397,16 +397,24 @@ TEST_F(Quest, GoesOnWithTheFoldThatWasInWorkBitForBit) {
     return files;
   };
   const auto expected = trained("thirds-straight");
-  for (const Command& more : {Command(), Command{"--fold", "1"}}) {
+  // Whether the kill fell between the first checkpoint of fold 1 and the end of that fold.
+  const auto is_killed_in_fold_1 = [&] {
     fs::remove_all(path("thirds-killed"));
     ChildProcess child(train("thirds-killed", all));
-    while (!fs::exists(path("thirds-killed/fold-1/checkpoints")) && child.running()) {
+    while (!fs::exists(path("thirds-killed/fold-1/checkpoints/checkpoint-00000004")) && child.running()) {
       child.take_output();
       std::this_thread::yield();
     }
     child.signal(SIGKILL);
-    child.wait();
+    return child.wait().signal == SIGKILL && !fs::exists(path("thirds-killed/fold-1/model"));
+  };
+  for (const Command& more : {Command(), Command{"--fold", "1"}}) {
+    for (int attempt = 0; !is_killed_in_fold_1(); ++attempt) ASSERT_LT(attempt, 100);
+    const size_t starts = log_of("thirds-killed/fold-1", "start").size();
     succeed(train("thirds-killed", all + more));
+    const auto started = log_of("thirds-killed/fold-1", "start");
+    ASSERT_EQ(started.size(), starts + 1);
+    EXPECT_GE(started.back().at("step"), 4) << "it begins anew";
     succeed(train("thirds-killed", all));
     const auto found = trained("thirds-killed");
     ASSERT_EQ(found.size(), expected.size());
@@ -453,6 +461,7 @@ TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) 
   test::kill_at_random_moments(
       prepare("killed"),
       [&] {
+        test::expect_part_of_set(path("killed"), shards);
         succeed(prepare("killed"));
         EXPECT_TRUE(test::files_below(path("killed")) == shards);
         if (++times % 2 == 0) fs::remove_all(path("killed"));  // half of them begin with nothing
@@ -462,14 +471,18 @@ TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) 
   const Command binned = {"--shards", path("shards")};
   succeed(predict("table.csv", "whole.csv", binned));
   const std::string csv = test::read_file(path("whole.csv"));
+  succeed(predict("table.csv", "old.csv"));
+  const std::string old = test::read_file(path("old.csv"));
+  ASSERT_NE(old, csv);
+  test::write_file(path("killed.csv"), old);
   test::kill_at_random_moments(
       predict("table.csv", "killed.csv", binned),
       [&] {
         const std::string said = test::read_file(path("killed.csv"));
-        EXPECT_TRUE(said.empty() || said == csv);
+        EXPECT_TRUE(said == old || said == csv);
         succeed(predict("table.csv", "killed.csv", binned));
         EXPECT_EQ(test::read_file(path("killed.csv")), csv);
-        fs::remove(path("killed.csv"));
+        test::write_file(path("killed.csv"), old);
       },
       kills);
 

@@ -12,13 +12,11 @@
 #include "examples/super_resolution/quality.h"
 #include "examples/super_resolution/tiled_upscaling.h"
 #include "millrace/formats/image/png_writer.h"
-#include "millrace/formats/random/counter_rng.h"
 #include "millrace/trainer/models/vgg.h"
 #include "tests/examples/super_resolution/small_pictures.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
-#include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::super_resolution_programs_test {
@@ -115,28 +113,19 @@ TEST_F(SuperResolutionPrograms, PrepareRefusesInOneLineWhatCannotBe) {
 // MILLRACE_KILLS: how many.
 TEST_F(SuperResolutionPrograms, KilledPreparationsLeaveNothingHalfWritten) {
   const Command options = {"--crop", "16", "--crops-per-picture", "300", "--held-out", "one"};
-  const auto begin = std::chrono::steady_clock::now();
   succeed(prepare("whole", options));
-  const auto length =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
   const auto whole = test::files_below(path("whole"));
-  const CounterRng rng(test::seed_of_this_run(), 81);
-  const int kills = test::num_kills(2, 50);
-  for (int kill = 0; kill < kills; ++kill) {
-    fs::create_directories(path("killed"));
-    ChildProcess child(prepare("killed", options));
-    const auto delay = uniform_below(rng.bits(static_cast<uint64_t>(kill)), static_cast<uint64_t>(length));
-    std::this_thread::sleep_for(std::chrono::microseconds(delay));
-    child.signal(SIGKILL);
-    child.wait();
-    auto left = test::files_below(path("killed"));
-    std::erase_if(left, [](const auto& file) { return file.first.starts_with(".incomplete-shards/"); });
-    EXPECT_TRUE(!left.contains("statistics.json") || left == whole);
-    succeed(prepare("killed", options));
-    EXPECT_TRUE(test::files_below(path("killed")) == whole);
-    EXPECT_FALSE(fs::exists(path("killed/.incomplete-shards")));
-    if (kill % 2 == 0) fs::remove_all(path("killed"));
-  }
+  int times = 0;
+  test::kill_at_random_moments(
+      prepare("killed", options),
+      [&] {
+        test::expect_part_of_set(path("killed"), whole);
+        succeed(prepare("killed", options));
+        EXPECT_TRUE(test::files_below(path("killed")) == whole);
+        EXPECT_FALSE(fs::exists(path("killed/.incomplete-shards")));
+        if (times++ % 2 == 0) fs::remove_all(path("killed"));  // and half of them over a set that is there
+      },
+      test::num_kills(2, 50));
 }
 
 TEST_F(SuperResolutionPrograms, UpscaleWritesWhatTheModelMakes) {

@@ -89,7 +89,8 @@ TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
   ASSERT_EQ(run_child(command(test::kPrepareTextToText, "1")).exit_code, 0);
   const auto old_set = files_below(folder.path("out"));
   ASSERT_NE(new_set, old_set);
-  const auto check = [&] {
+  // Gives how many files are of the new set alone.
+  const auto look = [&] {
     int num_old = 0;
     int num_new = 0;
     for (const auto& [name, bytes] : files_below(folder.path("out"))) {
@@ -103,16 +104,24 @@ TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
     }
     EXPECT_TRUE(num_old == 0 || num_new == 0)
         << num_old << " files of the old set and " << num_new << " of the new one";
+    return num_new;
+  };
+  const auto put_old_back = [&] {
+    ASSERT_EQ(run_child(command(test::kPrepareTextToText, "1")).exit_code, 0);
+    ASSERT_EQ(files_below(folder.path("out")), old_set);
+  };
+  const auto check = [&] {
+    const int num_new = look();
     // The next one begins with an old set again, unless this is the last.
-    if (fs::exists(folder.path("out/.incomplete-shards")) || num_new == 0) {
-      ASSERT_EQ(run_child(command(test::kPrepareTextToText, "1")).exit_code, 0);
-      ASSERT_EQ(files_below(folder.path("out")), old_set);
-    }
+    if (fs::exists(folder.path("out/.incomplete-shards")) || num_new == 0) put_old_back();
   };
   const int kills = kill_at_each_call(command(test::kPrepareTextToTextWithFaults, "2"), check);
   EXPECT_EQ(files_below(folder.path("out")), new_set);
   EXPECT_GT(kills, 20);
-  test::kill_at_random_moments(command(test::kPrepareTextToText, "2"), check);
+  test::kill_at_random_moments(command(test::kPrepareTextToText, "2"), [&] {
+    look();
+    put_old_back();
+  });
 }
 
 class TrainedKilled : public testing::Test {
@@ -141,7 +150,10 @@ TEST_F(TrainedKilled, PredictionLeavesTheOldAnswersOrTheNewOnes) {
   const int kills = kill_at_each_call(command(test::kPredictTextToTextWithFaults, "new.csv"), check);
   EXPECT_EQ(read_file(run_.path("answers.csv")), new_answers);
   EXPECT_GE(kills, 3);
-  test::kill_at_random_moments(command(test::kPredictTextToText, "old.csv"), check);
+  test::kill_at_random_moments(command(test::kPredictTextToText, "old.csv"), [&] {
+    check();
+    write_file(run_.path("answers.csv"), new_answers);
+  });
 }
 
 TEST_F(TrainedKilled, TrainingGoesOnToTheSameFilesAndAnswers) {

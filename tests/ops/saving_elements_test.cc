@@ -113,6 +113,7 @@ TEST_P(SavingElementsTest, AFullDiskIsAnErrorAndTheOldElementsStay) {
 }
 
 TEST_P(SavingElementsTest, WithoutLocksAKilledProcessIsGoneOnWith) {
+  int kills = 0;
   for (int call = 1;; call += 3) {
     ASSERT_LT(call, kMostCalls);
     SCOPED_TRACE(fmt::format("call {}", call));
@@ -120,8 +121,13 @@ TEST_P(SavingElementsTest, WithoutLocksAKilledProcessIsGoneOnWith) {
     const test::ChildResult result = save(kNew, fmt::format("kill={}", call), /*locks=*/false);
     EXPECT_EQ(save(kNew, "", /*locks=*/false).out, fmt::format("{}\n", kNew));
     EXPECT_EQ(elements_of(kNew), kNew);
-    if (result.signal == 0) break;
+    if (result.signal == 0) {
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      break;
+    }
+    ++kills;
   }
+  EXPECT_GT(kills, 2);
 }
 
 TEST_P(SavingElementsTest, SeveralProcessesAtOnceLeaveWholeElements) {

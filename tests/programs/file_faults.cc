@@ -79,7 +79,7 @@ extern "C" {
 
 int open(const char* path, int flags, ...) {
   static auto* const real = next(&open, "open");
-  if ((flags & O_CREAT) == 0) return real(path, flags);
+  if ((flags & O_CREAT) == 0 && (flags & O_TMPFILE) != O_TMPFILE) return real(path, flags);
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = va_arg(arguments, mode_t);

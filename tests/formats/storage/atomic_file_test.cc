@@ -1,20 +1,19 @@
 #include "millrace/formats/storage/atomic_file.h"
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "tests/programs/file_faults.h"
 #include "tests/support/forked_child.h"
 #include "tests/support/temporary_folder.h"
 
@@ -105,37 +104,22 @@ TEST(AtomicFile, LeavesTheFileOfALiveProcessAlone) {
 
 TEST(AtomicFile, OneThatIsTakenForALeftoverBeforeItIsLockedIsMadeAgain) {
   const test::TemporaryFolder folder;
-  const test::TemporaryFolder taken;
-  // Locks each new file that it sees and that is not locked yet, and removes it.
-  class Cleaner {
-   public:
-    Cleaner(const std::string& from, const std::string& taken) : pid_(::fork()) {
-      while (pid_ == 0) {
-        for (const std::string& name : names_in(from)) {
-          if (name.find(".tmp-") == std::string::npos) continue;
-          const int descriptor = ::open((fs::path(from) / name).c_str(), O_RDWR);
-          if (descriptor < 0) continue;
-          if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::unlink((fs::path(from) / name).c_str()) == 0) {
-            ::close(::open((fs::path(taken) / name).c_str(), O_WRONLY | O_CREAT, 0666));
-          }
-          ::close(descriptor);
-        }
+  test::ForkedChild child([&] {
+    // Another process is quicker, twice: it has removed the file before the lock is asked for, and then it has the
+    // lock.
+    test::replace_flock([&folder, times = 0](int file, int operation) mutable {
+      if (++times == 1) fs::remove(folder.path(*names_in(folder.path()).begin()));
+      if (times == 2) {
+        errno = EWOULDBLOCK;
+        return -1;
       }
-    }
-    ~Cleaner() {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-
-   private:
-    pid_t pid_;
-  };
-  const Cleaner cleaner(folder.path(), taken.path());
-  // Until it was quick enough; on a machine that does not let it be, the writes are all that is tested.
-  for (int i = 0; i < 3000 && names_in(taken.path()).empty(); ++i) {
-    write_atomically(folder.path("a"), fmt::format("{}", i));
-    EXPECT_EQ(read_whole_file(folder.path("a")), fmt::format("{}", i));
-  }
+      return test::real_flock(file, operation);
+    });
+    write_atomically(folder.path("a"), "whole");
+  });
+  EXPECT_TRUE(child.did_it());
+  EXPECT_EQ(read_whole_file(folder.path("a")), "whole");
+  EXPECT_EQ(names_in(folder.path()).size(), 2U) << "the file that another one has locked is its own";
 }
 
 TEST(AtomicFile, ManyProcessesWriteOneFile) {

@@ -44,13 +44,32 @@ for run in "cut 20" "cut 60" "whole 60"; do
 done
 weights=checkpoints/checkpoint-00000060/model.safetensors
 cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on with other weights" >&2; exit 1; }
-# Stopped at any moment, also before its first evaluation, it ends with the signal's code and leaves what goes on.
-for delay in 0.02 0.05 0.1 0.3 1; do
+# Stopped at any moment, also before its first evaluation, it ends with the signal's code and leaves what goes on: a
+# checkpoint of its last step, which is seldom one of the 20th, 40th, ... that it writes anyway.
+newest_in() { ls "$1" 2>/dev/null | sed -n 's/^checkpoint-0*//p' | sort -n | tail -n 1; }
+newest=0
+by_signal=0
+for delay in 0.02 0.05 0.1 0.3 1 2 4 8 16; do
+  [ "$by_signal" = 0 ] || [ "${delay%.*}" -lt 2 ] || break
   code=0
   timeout --preserve-status --signal=TERM "$delay" "$work/own_model/build/own_model" "$work/shards" "$work/stopped" 1000000 \
     >/dev/null 2>"$work/stopped.log" || code=$?
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
+  newest=$(newest_in "$work/stopped/checkpoints" || true)
+  newest=${newest:-0}
+  [ "$((newest % 20))" = 0 ] || by_signal=1
 done
+[ "$by_signal" = 1 ] || { echo "own_model leaves no checkpoint when it is stopped" >&2; exit 1; }
+steps=$((newest / 20 * 20 + 40))
+for run in stopped straight; do
+  "$work/own_model/build/own_model" "$work/shards" "$work/$run" $steps >/dev/null 2>"$work/$run.log" ||
+    { cat "$work/$run.log" >&2; exit 1; }
+done
+[[ $(grep '"event":"start"' "$work/stopped/log.jsonl" | tail -n 1) == *"\"step\":$newest,"* ]] ||
+  { echo "own_model did not go on from step $newest" >&2; exit 1; }
+weights=checkpoints/$(printf 'checkpoint-%08d' $steps)/model.safetensors
+cmp "$work/stopped/$weights" "$work/straight/$weights" ||
+  { echo "own_model was stopped and went on with other weights" >&2; exit 1; }
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
 # The program of docs/own_loop.md: so many steps, and the same weights where it was killed between two of them.
 own_loop() { exec "$work/own_loop/build/own_loop" "$work/shards" "$work/loop-$1" "$2" 2>"$work/loop-$1.log"; }

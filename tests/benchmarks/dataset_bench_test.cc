@@ -391,7 +391,9 @@ TEST_F(DatasetBench, ShufflesAsManyRecordsOfAGlobAsTakeAGibibyte) {
   // One stream, whatever the budget is.
   const ChildResult swept = run({"--sweep", "memory-mb=100,200", "--rounds", "1"});
   EXPECT_EQ(swept.exit_code, 0) << swept.err;
-  for (const auto& one : ordered_json::parse(swept.out).at("runs")) {
+  const ordered_json runs = ordered_json::parse(swept.out).at("runs");
+  ASSERT_EQ(runs.size(), 2U);
+  for (const auto& one : runs) {
     EXPECT_EQ(one.at("result").at("options").at("shuffle"), 10737);
   }
 }

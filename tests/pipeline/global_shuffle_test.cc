@@ -528,7 +528,7 @@ TEST_F(GlobalShuffleTest, TheWatchdogSeesAStartThatWaitsForIndexes) {
 TEST_F(GlobalShuffleTest, FramesThatTheMemoryBudgetHasNoRoomForAreRefusedAtTheStart) {
   counts_ = {2000};
   RecordWriter writer(path(0), {.compression = Compression::kZstd, .frame_bytes = size_t{1} << 20});
-  for (int64_t i = 0; i < 2000; ++i) writer.write(record(0, i) + std::string(1000, '.'));
+  for (int64_t i = 0; i < 2000; ++i) writer.write(record(0, i) + std::string(4000, '.'));  // more than the budget
   writer.close();
   write_index(0);
   const Error error = refusal_of(dataset(), {.threads = 2, .memory_budget = 2 << 20});

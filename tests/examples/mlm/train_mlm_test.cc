@@ -547,6 +547,7 @@ TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
   ASSERT_EQ(run_child(command("other", {"--steps", "5"})).exit_code, 0);
   const std::string checkpoint = folder_.path("other/checkpoints/checkpoint-00000005");
   const std::vector<std::string> events = event_files("refused");
+  ASSERT_EQ(events.size(), 1U);
   const std::string log = read_file(folder_.path("refused/log.jsonl"));
   for (const auto& [more, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--shards", folder_.path("shards")}, "truncated"},

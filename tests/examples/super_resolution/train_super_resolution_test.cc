@@ -160,6 +160,21 @@ TEST_F(TrainSuperResolution, TrainsBothSidesOfAGanInOneStep) {
   EXPECT_FALSE(read_file(run_->path("gan/model/features.safetensors")).empty());
 }
 
+TEST_F(TrainSuperResolution, TheDiscriminatorLearnsToTellMadeImagesFromHeldOutOnes) {
+  ASSERT_EQ(run_child(gan("told", {"--steps", "60", "--learning-rate", "1e-3", "--freeze", "^generator",
+                                   "--evaluate-every", "20"}))
+                .exit_code,
+            0);
+  const auto evaluations = events(log("told"), "evaluation");
+  ASSERT_EQ(evaluations.size(), 3U);
+  const auto value = [&](int64_t step, const char* name) {
+    return evaluations.at(step)["metrics"][name].get<double>();
+  };
+  EXPECT_LT(value(60, "loss_1"), 0.5 * value(20, "loss_1"));
+  EXPECT_GT(value(60, "told_apart"), 0.9);                  // 0.5 is chance
+  EXPECT_EQ(value(60, "absolute"), value(20, "absolute"));  // its loss moves nothing of the generator
+}
+
 TEST_F(TrainSuperResolution, InterpolatesExactly) {
   ASSERT_EQ(run_child(gan("second", {"--learning-rate", "1e-2"})).exit_code, 0);
   const TrainedGenerator first(run_->path("pixels/model"));

@@ -30,6 +30,9 @@ elif [ "${1:-}" = --photographs ]; then
   packages+=(mate-backgrounds)
 elif [ "${1:-}" = --pictures ]; then
   packages+=(openclipart-png)
+elif [ "${1:-}" = --help ]; then
+  sed -n 's/^# \?//; 2,8p' "$0"
+  exit 0
 elif [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(ccache)                        # what another clone or branch compiled is not compiled again

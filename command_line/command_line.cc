@@ -30,8 +30,8 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
     places.add(name.substr(0, name.size() - (all_left ? 3 : 0)).c_str(), all_left ? -1 : 1);
   }
   po::variables_map given;
+  const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   try {
-    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     try {
       po::store(po::command_line_parser(argc, argv).options(all).positional(places).style(style).run(), given);
     } catch (const po::invalid_command_line_syntax& error) {
@@ -41,6 +41,16 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
       throw;
     }
     if (!given.contains("help")) po::notify(given);
+  } catch (const po::too_many_positional_options_error&) {
+    std::string word;  // the first that has no place
+    for (const auto& option : po::command_line_parser(argc, argv).options(all).style(style).run().options) {
+      if (option.position_key == static_cast<int>(places.max_total_count())) word = option.value.front();
+    }
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' is a word too many (patterns such as 'data/*.tfrecord' go in quotes, so that "
+                    "the shell leaves them alone); see {} --help",
+                    word, text.name));
   } catch (const NumberOptionError& error) {
     throw ErrorException(ErrorCode::kInvalidArgument, error.what());
   } catch (const po::error& error) {

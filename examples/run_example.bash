@@ -17,7 +17,7 @@ default() { echo "Default: ${value[$1]}"; }
 # `is_given` has all that were there.
 declare -A is_given=()
 read_options() {
-  local switches=" $1 " values=" ${2//[$'\n']/ } " lists=" $3 " name
+  local switches=" $1 " values=" ${2//[$'\n']/ } " lists=" $3 " name joined
   shift 3
   for name in $lists; do declare -ga "${name//-/_}=()"; done
   while [ $# -gt 0 ]; do
@@ -27,16 +27,18 @@ read_options() {
       *) fail "'$1' is not an option" ;;
     esac
     shift
+    joined=""
     if [[ $name == *=* ]]; then
+      joined=yes
       set -- "${name#*=}" "$@"
       name=${name%%=*}
       [[ $switches != *" $name "* ]] || fail "--$name takes no value"
     fi
     is_given[$name]=yes
     if [[ $switches == *" $name "* ]]; then
-      continue
+      [ "$name ${1-}" != "resume last" ] || shift  # as the programs have it
     elif [[ $values == *" $name "* ]]; then
-      [ $# -gt 0 ] || fail "--$name needs a value"
+      [ $# -gt 0 ] && { [[ $1 != --* ]] || [ -n "$joined" ]; } || fail "--$name needs a value"
       value[$name]=$1
       shift
     elif [[ $lists == *" $name "* ]]; then

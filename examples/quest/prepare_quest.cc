@@ -42,7 +42,8 @@ struct Options {
 };
 
 void check(const Options& options, const po::variables_map& given) {
-  require(!options.tokenizer.empty() && !options.out.empty(), "--tokenizer and --out are needed");
+  require(!options.tokenizer.empty(), "--tokenizer is needed");
+  require(!options.out.empty(), "--out is needed");
   require(options.csv.empty() != options.packages.empty(), "one of --csv and --packages is needed, and not both");
   if (!options.csv.empty()) {
     refuse_given(given, {"rows", "tags", "seed", "test-csv", "test-rows", "other-texts"}, "is of --packages");

@@ -90,8 +90,7 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
   const QuestionAnswerRoberta model(config, format.by_head(),
                                     {.dropout = options.head_dropout, .encoder_folder = options.encoder.model});
   const int64_t rows = set.rows - set.fold_rows[static_cast<size_t>(fold)];
-  const int64_t batch = options.run.global_batch;
-  const int64_t batches = std::max<int64_t>(1, (rows + batch / 2) / batch);
+  const int64_t batches = std::max<int64_t>(1, (rows + options.run.global_batch / 2) / options.run.global_batch);
   const auto look = [&](const BatchView& row) -> std::vector<std::string> {
     const auto text = [&](const char* ids) { return encoder.decode(row.feature(ids).values<int32_t>()); };
     return {text("question_ids"), text("answer_ids")};
@@ -105,7 +104,7 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
                .description = data.describe(),
                .token_feature = "answer_ids",
                .batches_per_epoch = batches,
-               .rows_per_epoch = batches * batch,  // none is dropped: others begin the next epoch
+               .rows_per_epoch = batches * options.run.global_batch,  // none is dropped: others begin the next epoch
                .masks = {"question_mask", "answer_mask"},
                .max_shapes = options.data.dynamic ? options.data.max_shapes : 0,
                .look = look}};

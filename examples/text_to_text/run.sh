@@ -29,13 +29,13 @@ usage: examples/text_to_text/run.sh [options]
 model and training: more about them, and about those without a default here, in train_text_to_text --help
   --steps N              $(default steps)
   --epochs N             in place of --steps
-  --learning-rate X      $(default learning-rate); for --model 1e-5 to 1e-4
+  --learning-rate X      $(default learning-rate). Give 1e-5 to 1e-4 with --model
   --warmup-steps N       Default: 100, or --steps where that is less; 5% with --epochs or --phase
   --phase SPEC           may be repeated
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
-  --keep-best N          $(default keep-best); both not where there are no validation rows
+  --keep-best N          $(default keep-best). Neither is done where there are no validation rows
   --ignore-config  --layers  --d-model  --d-ff  --heads  --d-kv  --dropout  --initializer-factor  --global-batch
   --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle  --patience  --keep-best-by
   --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --milestones

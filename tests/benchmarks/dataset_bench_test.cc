@@ -637,7 +637,9 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
        "jpeg_scaled, noop, noop_rows"},
       {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
-       "too many positional options have been specified on the command line" + see},
+       "'more' is a word too many (patterns such as 'data/*.tfrecord' go in quotes, so that the shell leaves them "
+       "alone)" +
+           see},
       {{"mlm", "--shards", glob(), "--thread", "2"}, "unrecognised option '--thread'" + see},
       {{"mlm", "--shards", glob(), "-threads", "2"}, "unrecognised option '-threads'" + see},
       {{"mlm", "--shards", glob(), "--threads", "two"}, "--threads is two; 0 to 1024 are possible"},

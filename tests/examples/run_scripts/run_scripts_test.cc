@@ -83,6 +83,11 @@ TEST_P(RunScript, RefusesAnOptionWithoutItsValueAndAnArgumentThatIsNone) {
   const test::ChildResult without = test::run_child({path_of(GetParam()), "--out"});
   EXPECT_EQ(without.exit_code, 2);
   EXPECT_THAT(without.err, HasSubstr("--out needs a value; see examples/" + GetParam().name + "/run.sh --help"));
+  const test::ChildResult other = test::run_child({path_of(GetParam()), "--out", "--overwrite"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--out needs a value; see examples/" + GetParam().name + "/run.sh --help"));
+  const test::ChildResult resumed = test::run_child({path_of(GetParam()), "--resume", "last", "--no-such-option"});
+  EXPECT_THAT(resumed.err, HasSubstr("unknown option '--no-such-option'"));  // and not 'last'
   const test::ChildResult argument = test::run_child({path_of(GetParam()), "packages.txt"});
   EXPECT_EQ(argument.exit_code, 2);
   EXPECT_THAT(argument.err, HasSubstr("'packages.txt' is not an option"));

@@ -13,6 +13,7 @@
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 namespace {
@@ -68,7 +69,7 @@ bool has_double_star(std::string_view pattern) {
 Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
   if (has_double_star(pattern) && (paths.size() != 1 || paths[0] != pattern)) {
     refuse(fmt::format("'{}': ** does not go through folders here; write one * for each level, as in 'data/*/*'",
-                       pattern));
+                       shown_url(pattern)));
   }
   std::vector<std::string> folders;
   std::erase_if(paths, [&](const std::string& path) {
@@ -90,7 +91,12 @@ Shards from_matches(const std::string& pattern, std::vector<std::string> paths) 
                     pattern, left_out));
   }
   if (paths.empty()) {
-    refuse(fmt::format("no file matches '{}'{}", pattern, RemoteStorage::opens(pattern) ? "" : note_on_url(pattern)));
+    const bool is_url = RemoteStorage::opens(pattern);
+    refuse(fmt::format("no file matches '{}'{}", shown_url(pattern),
+                       !is_url ? note_on_url(pattern)
+                       : pattern.find('{') == std::string::npos
+                           ? ""
+                           : " ({00..12} is of http and https; where there are listings, * ? and [0-9] match)"));
   }
   return Shards::files(std::move(paths));
 }

@@ -225,6 +225,36 @@ TEST_P(ServedOutput, OfATrainingIsKeptFromOtherRuns) {
   EXPECT_THAT(refused.err, HasSubstr(url + " holds checkpoints of an earlier run"));
 }
 
+// A run that is to replace it, and fails before its first step, leaves it as it is.
+TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
+  prepare_mlm();
+  const std::string url = bucket_->url("run");
+  run_well(mlm_training(url, {"--steps", "30"}));
+  const auto keys = bucket_->keys();
+  const Files before = copy_of("run");
+  const std::vector<std::string> anew = mlm_training(url, {"--steps", "30", "--resume", "", "--overwrite"});
+  std::filesystem::create_directory(folder_.path("good"));
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path("shards/train"))) {
+    const std::string bytes = read_file(entry.path());
+    test::write_file(folder_.path("good/" + entry.path().filename().string()), bytes);
+    test::write_file(entry.path(), bytes.substr(0, 14) + "damage" + bytes.substr(20));  // in the first record
+  }
+  const ChildResult failed = run(anew);
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("payload_crc"));
+  EXPECT_EQ(bucket_->keys(), keys);
+  EXPECT_EQ(copy_of("run"), before);
+  EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
+  // One that makes its steps replaces it.
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path("good"))) {
+    std::filesystem::copy_file(entry.path(), folder_.path("shards/train/") + entry.path().filename().string(),
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  run_well(anew);
+  EXPECT_NE(bucket_->keys(), keys);
+  EXPECT_THAT(copy_of("run"), testing::Contains(testing::Key("model/model.safetensors")));
+}
+
 // Neither a set of shards nor what somebody has copied there is exchanged for a run.
 TEST_P(ServedOutput, OfATrainingReplacesNothingElse) {
   prepare_mlm();

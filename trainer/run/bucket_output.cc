@@ -94,9 +94,12 @@ bool is_of_run(const std::string& name) {
 class BucketOutput::Sender final : public Callback {
  public:
   explicit Sender(BucketOutput& output) : output_(output) {}
-  void train_starts(const TrainingStart&) override { output_.is_unsent_ = true; }
+  void train_starts(const TrainingStart&) override { output_.is_unsent_ = !output_.leaves_earlier_run_; }
   void checkpoint_written(const std::string&) override { output_.send(); }
-  void step_ends(const StepEnd&) override { output_.is_unsent_ = true; }
+  void step_ends(const StepEnd&) override {
+    output_.leaves_earlier_run_ = false;
+    output_.is_unsent_ = true;
+  }
 
  private:
   BucketOutput& output_;
@@ -161,9 +164,12 @@ void BucketOutput::check_folder(const RunOptions& options) const {
 }
 
 void BucketOutput::download(const RunOptions& options) {
-  if (options.resume != "last" && !options.resume.starts_with(url_ + '/')) return;
   const auto manifest = find_manifest(*RemoteStorage::of_process(), url_);
   if (!manifest || manifest->files.empty()) return;
+  if (options.resume != "last" && !options.resume.starts_with(url_ + '/')) {
+    leaves_earlier_run_ = true;
+    return;
+  }
   tell_(fmt::format("bringing what is in {} to {}", url_, run()));
   download_folder(url_, run());
 }
@@ -181,6 +187,7 @@ std::string BucketOutput::shown(const std::string& path) const {
 }
 
 void BucketOutput::send() {
+  if (leaves_earlier_run_) return;
   is_unsent_ = true;
   if (const std::exception_ptr error = wait(); error != nullptr) {
     try {

@@ -39,8 +39,8 @@ class BucketOutput {
   /// What a path in the local folder is in the bucket; others as they are.
   [[nodiscard]] std::string shown(const std::string& path) const;
 
-  /// Sends what is there now; files may grow or go meanwhile. Waits for an earlier sending. Throws `kIo` where another
-  /// run has taken the lock.
+  /// Sends what is there now; files may grow or go meanwhile. Waits for an earlier sending. Nothing before the first
+  /// step of a run that replaces an earlier one. Throws `kIo` where another run has taken the lock.
   void send();
   /// The same, and waits until it is there. Throws `kIo`.
   void finish();
@@ -67,6 +67,8 @@ class BucketOutput {
   std::optional<ObjectLock> lock_;
   std::future<void> sending_;
   bool is_unsent_ = false;  // something is, or may be, in the local folder alone
+  // One that the first step of this run replaces, as in a local folder (EarlierRunRemover): until then nothing is sent.
+  bool leaves_earlier_run_ = false;
 };
 
 }  // namespace millrace

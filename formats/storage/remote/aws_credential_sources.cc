@@ -144,9 +144,11 @@ class Instance : public std::enable_shared_from_this<Instance> {
 
   void take_token(const HttpResponse& response) noexcept {
     go_on([&] {
-      if (!is_ok(response)) {
-        return end({.reason = reason_of(response), .is_absent = true});
+      // It is there, and fails: who is taken for anonymous then stays so.
+      if (response.failure == HttpFailure::kNone && response.head.status >= 500) {
+        refuse(fmt::format("its token: {}", reason_of(response)));
       }
+      if (!is_ok(response)) return end({.reason = reason_of(response), .is_absent = true});
       token_ = first_line(response.body);
       check_aws_key("its token", token_);
       ask_for("", &Instance::take_role);

@@ -10,6 +10,7 @@
 #include "millrace/formats/storage/remote/byte_range.h"
 #include "millrace/formats/storage/remote/curl_url.h"
 #include "millrace/formats/storage/remote/http_message.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 namespace {
@@ -100,7 +101,7 @@ HttpUrl parse_http_url(std::string_view url) {
   const bool is_wrong = colon != authority.npos && (!number || *number == 0 || *number > 65535);
   const bool is_host = std::ranges::none_of(
       parts.host, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\\' || c == '%' || c == 0x7f; });
-  if (parts.host.empty() || !is_host || is_wrong) refuse(url, "names no host and port");
+  if (parts.host.empty() || !is_host || is_wrong) refuse(shown_url(std::string(url)), "names no host and port");
   const bool is_own_port = port.empty() || number == (is_secure ? 443U : 80U);
   parts.host_field = is_own_port ? parts.host : fmt::format("{}:{}", parts.host, *number);
   return parts;

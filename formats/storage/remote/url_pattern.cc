@@ -7,6 +7,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/byte_range.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 namespace {
@@ -38,31 +39,37 @@ std::optional<Numbers> find_numbers(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<std::string> expand_url(const std::string& pattern) {
-  if (pattern.find_first_of("*[") != std::string::npos) {
-    refuse(
-        fmt::format("{}: a server of HTTP lists nothing, so a pattern with * or [ matches nothing; give numbers, as in "
-                    "part-{{00000..00127}}.tfrecord, or a list, @FILE",
-                    pattern));
-  }
+// `shown`: the whole pattern, for messages.
+std::vector<std::string> expand(const std::string& pattern, const std::string& shown) {
   const auto numbers = find_numbers(pattern);
   if (!numbers) return {pattern};
   if (numbers->last < numbers->first || numbers->last - numbers->first >= kMostUrls) {
-    refuse(fmt::format("{}: from {} to {} are not 1 to {} URLs", pattern, numbers->first, numbers->last, kMostUrls));
+    refuse(fmt::format("{}: from {} to {} are not 1 to {} URLs", shown, numbers->first, numbers->last, kMostUrls));
   }
   std::vector<std::string> urls;
   const std::string begin = pattern.substr(0, numbers->begin);
-  const std::vector<std::string> ends = expand_url(pattern.substr(numbers->end));
+  const std::vector<std::string> ends = expand(pattern.substr(numbers->end), shown);
   if ((numbers->last - numbers->first + 1) * ends.size() > kMostUrls) {
-    refuse(fmt::format("{}: these are more than {} URLs", pattern, kMostUrls));
+    refuse(fmt::format("{}: these are more than {} URLs", shown, kMostUrls));
   }
   urls.reserve((numbers->last - numbers->first + 1) * ends.size());
   for (uint64_t number = numbers->first; number <= numbers->last; ++number) {
     for (const std::string& end : ends) urls.push_back(fmt::format("{}{:0{}}{}", begin, number, numbers->digits, end));
   }
   return urls;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_url(const std::string& pattern) {
+  const std::string shown = shown_url(pattern);
+  if (pattern.find_first_of("*[") != std::string::npos) {
+    refuse(
+        fmt::format("{}: a server of HTTP lists nothing, so a pattern with * or [ matches nothing; give numbers, as in "
+                    "part-{{00000..00127}}.tfrecord, or a list, @FILE",
+                    shown));
+  }
+  return expand(pattern, shown);
 }
 
 }  // namespace millrace

@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/error.h"
+#include "millrace/formats/records/shards.h"
 #include "tests/formats/storage/remote/fetch.h"
 #include "tests/formats/storage/remote/manual_http_clock.h"
 #include "tests/formats/storage/remote/object_server.h"
@@ -30,6 +32,7 @@ using test::ServedFault;
 using test::ServedRequest;
 using test::WakeFlag;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -378,6 +381,18 @@ TEST(RemoteStorage, TellsNoPasswordAndNoQuery) {
   EXPECT_THAT(with_password.error->to_string(),
               AllOf(HasSubstr("may name no user or password"), Not(HasSubstr("hidden"))));
   EXPECT_EQ(server.requests().size(), 1U);
+  for (const char* url : {"https://host:99999/a?sig=0a1b2c", "https://user:hidden@host/part-*?sig=0a1b2c",
+                          "https://host/part-{7..3}?sig=0a1b2c", "https://host/part-{0..9999999999}?sig=0a1b2c",
+                          "https://host/a**?sig=0a1b2c"}) {
+    try {
+      const Shards shards = Shards::glob(url);
+      const Fetched fetched = fetch(storage, shards.path(0));
+      ASSERT_TRUE(fetched.error) << url;
+      EXPECT_THAT(fetched.error->to_string(), Not(AnyOf(HasSubstr("0a1b2c"), HasSubstr("hidden"))));
+    } catch (const ErrorException& exception) {
+      EXPECT_THAT(exception.what(), AllOf(HasSubstr("host"), Not(AnyOf(HasSubstr("0a1b2c"), HasSubstr("hidden")))));
+    }
+  }
 }
 
 TEST(RemoteStorage, ObeysRetryAfter) {

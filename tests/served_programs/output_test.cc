@@ -252,7 +252,10 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
   }
   run_well(anew);
   EXPECT_NE(bucket_->keys(), keys);
-  EXPECT_THAT(copy_of("run"), testing::Contains(testing::Key("model/model.safetensors")));
+  const Files after = copy_of("run");
+  EXPECT_THAT(after, testing::Contains(testing::Key("model/model.safetensors")));
+  EXPECT_THAT(after.at("log.jsonl"), AllOf(HasSubstr("\"path\":\"" + url + "/checkpoints/checkpoint-00000020\""),
+                                           Not(HasSubstr(folder_.path("tmp")))));
 }
 
 // Neither a set of shards nor what somebody has copied there is exchanged for a run.

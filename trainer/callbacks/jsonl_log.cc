@@ -1,6 +1,7 @@
 #include "millrace/trainer/callbacks/jsonl_log.h"
 
 #include <fstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -44,7 +45,7 @@ void add(Json& json, const TrainingReport& report) {
 
 }  // namespace
 
-JsonlLog::JsonlLog(const std::string& path) : file_(path, GrowingFrom::kEnd) {
+JsonlLog::JsonlLog(const std::string& path, Shown shown) : file_(path, GrowingFrom::kEnd), shown_(std::move(shown)) {
   // A torn last line must not swallow the next one.
   std::ifstream there(path, std::ios::binary | std::ios::ate);
   if (there && there.tellg() > 0 && there.seekg(-1, std::ios::end) && there.get() != '\n') write("\n");
@@ -98,7 +99,7 @@ void JsonlLog::evaluation_ends(const EvaluationReport& report) {
 void JsonlLog::model_kept(const ModelKept& kept) {
   Json best = Json::array();
   for (const BestModel& model : kept.best) {
-    best.push_back({{"step", model.step}, {"value", model.value}, {"path", model.path}});
+    best.push_back({{"step", model.step}, {"value", model.value}, {"path", shown(model.path)}});
   }
   write(line_of({{"event", "best"}, {"step", kept.model.step}, {"metric", kept.metric}, {"best", std::move(best)}}));
 }
@@ -108,7 +109,7 @@ void JsonlLog::epoch_ends(const EpochEnd& end) {
 }
 
 void JsonlLog::checkpoint_written(const std::string& path) {
-  write(line_of({{"event", "checkpoint"}, {"path", path}}));
+  write(line_of({{"event", "checkpoint"}, {"path", shown(path)}}));
 }
 
 void JsonlLog::train_ends(const TrainingSummary& summary) {
@@ -117,7 +118,7 @@ void JsonlLog::train_ends(const TrainingSummary& summary) {
                {"data_ended", summary.data_ended},
                {"first_loss", summary.first_loss ? nlohmann::ordered_json(*summary.first_loss) : nullptr},
                {"threads", summary.threads},
-               {"last_checkpoint", summary.last_checkpoint}};
+               {"last_checkpoint", shown(summary.last_checkpoint)}};
   add(json, summary.whole);
   write(line_of(json));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "millrace/formats/storage/growing_file.h"
@@ -15,8 +16,11 @@ namespace millrace {
 ///     {"event":"report","step":10,"epoch":0,"loss":9.21,"learning_rate":0.0004,...,"input_wait_share":0.003,...}
 class JsonlLog final : public Callback {
  public:
-  /// Throws `kIo` naming the file when it cannot be opened.
-  explicit JsonlLog(const std::string& path);
+  /// What a path of a checkpoint or model is called in the log.
+  using Shown = std::function<std::string(const std::string& path)>;
+  /// Throws `kIo` naming the file when it cannot be opened. `shown`: for runs whose files go elsewhere. Default: paths
+  /// as they are.
+  explicit JsonlLog(const std::string& path, Shown shown = nullptr);
 
   void train_starts(const TrainingStart& start) override;
   void phase_begins(const PhaseStart& start) override;
@@ -31,7 +35,10 @@ class JsonlLog final : public Callback {
  private:
   void write(const std::string& line) { file_.write(line); }
 
+  std::string shown(const std::string& path) const { return shown_ ? shown_(path) : path; }
+
   GrowingFile file_;
+  const Shown shown_;
 };
 
 }  // namespace millrace

@@ -169,7 +169,8 @@ void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, co
     trainer.add_callback(std::make_unique<EarlyStopping>(std::move(stopping)));
   }
   if (!folder_) return;
-  trainer.add_callback(std::make_unique<JsonlLog>(folder_->log()));
+  trainer.add_callback(
+      std::make_unique<JsonlLog>(folder_->log(), [this](const std::string& path) { return shown(path); }));
   trainer.add_callback(std::make_unique<TensorboardLog>(TensorboardLogOptions{
       .folder = folder_->tensorboard(), .layout = &trainer.layout(), .weights = trainer.weights()}));
   if (bucket_ != nullptr) trainer.add_callback(bucket_->sender());

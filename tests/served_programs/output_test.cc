@@ -1,6 +1,7 @@
 // What programs write into buckets: shards, runs with their checkpoints and models, predictions, indexes, states.
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -235,9 +236,15 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
   const std::vector<std::string> anew = mlm_training(url, {"--steps", "30", "--resume", "", "--overwrite"});
   std::filesystem::create_directory(folder_.path("good"));
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("shards/train"))) {
-    const std::string bytes = read_file(entry.path());
+    std::string bytes = read_file(entry.path());
     test::write_file(folder_.path("good/" + entry.path().filename().string()), bytes);
-    test::write_file(entry.path(), bytes.substr(0, 14) + "damage" + bytes.substr(20));  // in the first record
+    for (size_t record = 0; record < bytes.size();) {  // the first batch cannot be made
+      uint64_t size = 0;
+      std::memcpy(&size, &bytes[record], sizeof(size));
+      bytes[record + 12] ^= 1;
+      record += size + 16;
+    }
+    test::write_file(entry.path(), bytes);
   }
   const ChildResult failed = run(anew);
   EXPECT_EQ(failed.exit_code, 1);

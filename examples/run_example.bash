@@ -91,6 +91,14 @@ arguments_of() {
 # What a run with --resume keeps of an earlier one must be of the same options, and not of a run before an --overwrite
 # that was stopped: OUT/run_options has the options that decide what is made, and when that began.
 
+# refuse_earlier_run PATHS...: where one of these is there, a run must say what becomes of it.
+refuse_earlier_run() {
+  local path
+  [ -z "${is_given[overwrite]+x}${is_given[resume]+x}" ] || return 0
+  for path in "$@"; do
+    [ ! -e "$path" ] || fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
+  done
+}
 # options_of_run NAMES...: these options with their values, a line each, into `run_lines`. With --resume they must be
 # those of the run in OUT.
 options_of_run() {
@@ -126,7 +134,8 @@ is_older() {
 is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ] && ! is_older "$1"; }
 # go_on_in FOLDER: how a training in it begins, into `going_on`.
 go_on_in() {
-  arguments_of overwrite && going_on=("${arguments[@]}")
+  going_on=()
+  [ -z "${is_given[overwrite]+x}" ] || going_on=(--overwrite)
   [ -n "${is_given[resume]+x}" ] || return 0
   going_on=(--resume last)
   ! is_older "$1/checkpoints" || going_on=(--overwrite)

@@ -63,10 +63,7 @@ arguments_of seed threads json $training_options && training=("${arguments[@]}")
 # shellcheck disable=SC2086
 options_of_run pictures without seed $prepare_options
 
-if [ -e "$out/model" ] || [ -e "$out/checkpoints" ]; then
-  [ -n "${is_given[overwrite]+x}${is_given[resume]+x}" ] ||
-    fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
-fi
+refuse_earlier_run "$out/model" "$out/checkpoints"
 build_programs prepare_frozen_features train_frozen_features
 programs+=/frozen_features
 begin_run

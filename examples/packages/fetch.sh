@@ -62,8 +62,9 @@ apt-cache "${apt[@]}" dumpavail >"$work/packages"
 LC_ALL=C awk -v out="$out.new" '
   function field(name) { return index($0, name ": ") == 1 ? substr($0, length(name) + 3) : "" }
   function finish() {
-    if (package != "" && section != "" && !(package in seen) && digest != "" && !(digest in text)) without++
-    else if (package != "" && section != "" && !(package in seen) && digest != "") {
+    is_new = package != "" && section != "" && digest != "" && !(package in seen)
+    if (is_new && !(digest in text)) without++
+    else if (is_new) {
       seen[package] = 1
       if (source == "") source = package
       sub(/ .*/, "", source)

@@ -89,16 +89,11 @@ if [ -n "$model" ]; then
     [ -n "${is_given[${pair%%=*}]+x}" ] || value[${pair%%=*}]=${pair#*=}
   done
 fi
-for path in "$out/encoder" "$out"/fold-*; do
-  [ ! -e "$path" ] || [ -n "${is_given[overwrite]+x}${is_given[resume]+x}" ] ||
-    fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
-done
+refuse_earlier_run "$out/encoder" "$out"/fold-*
 options_of_run csv packages model rows test-rows test-csv folds preset max-question max-answer prepare-option vocab-size \
   layers hidden heads encoder-steps encoder-learning-rate seed
 arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
-arguments_of overwrite && going_on=("${arguments[@]}")
-[ -z "${is_given[resume]+x}" ] || going_on=(--resume last)
 
 build_programs train_unigram prepare_tfrecord_shards train_mlm prepare_quest train_quest predict_quest
 mlm="$programs/mlm"
@@ -118,6 +113,7 @@ everything="epochs=${value[epochs]},learning-rate=$rate,start-rate=$(scaled 30),
 everything+=",end-rate=$(scaled 10)"
 # shellcheck disable=SC2086  # names, a word each
 arguments_of fold dynamic $trainer_options
+go_on_in "$out"  # in its folds
 training=(--out "$out" --tokenizer "$tokenizer" --phase "$heads" --phase "$everything" "${arguments[@]}" "${seed[@]}"
   "${common[@]}" "${going_on[@]}")
 from=(--model "$encoder")
@@ -162,16 +158,16 @@ fi
 check "$out/shards"
 
 if [ -z "$model" ] && ! is_kept "$encoder"; then
-  go_on_in "$out/encoder" && encoder_going_on=("${going_on[@]}")
   echo "== training the encoder on the texts of other packages" >&2
   longest=$((value[max-question] > value[max-answer] ? value[max-question] : value[max-answer]))
   "$mlm/prepare_tfrecord_shards" --tokenizer "$tokenizer" --out "$out/encoder/shards" --text "$out/other_texts.txt" \
     --max-length "$longest" "${common[@]}"
+  go_on_in "$out/encoder"
   "$mlm/train_mlm" --out "$out/encoder" --tokenizer "$tokenizer" --max-length "$longest" --layers "${value[layers]}" \
     --hidden "${value[hidden]}" --heads "${value[heads]}" --dropout 0 --mask-probability 0.2 --global-batch 32 \
     --steps "${value[encoder-steps]}" --learning-rate "${value[encoder-learning-rate]}" --warmup-steps 5% \
     --report-every 100 --evaluate-every 1000 --checkpoint-every 1000 "${seed[@]}" "${common[@]}" \
-    "${encoder_going_on[@]}"
+    "${going_on[@]}"
 fi
 
 echo "== training the models" >&2

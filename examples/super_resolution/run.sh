@@ -87,9 +87,7 @@ arguments_of seed && seed=("${arguments[@]}")
 options_of_run pictures held-out crop stride crops-per-picture shrink preset features blocks steps learning-rate gan-steps \
   gan-learning-rate student-channels student-steps student-learning-rate student-gan-steps \
   student-gan-learning-rate global-batch seed
-if [ -z "${is_given[overwrite]+x}${is_given[resume]+x}" ] && [ -e "$out/phase1" ]; then
-  fail "$out holds an earlier run; give --resume, --overwrite, or another --out"
-fi
+refuse_earlier_run "$out/phase1"
 
 build_programs prepare_super_resolution train_super_resolution distill_super_resolution interpolate_super_resolution \
   upscale_super_resolution measure_super_resolution

@@ -113,8 +113,10 @@ BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
     remove_all_in(folder_);
     fs::create_directory(run());
     fs::permissions(run(), fs::perms::owner_all);
-    check_folder(options);
-    download(options);
+    if (check_folder(options)) {
+      leaves_earlier_run_ = options.resume != "last" && !options.resume.starts_with(url_ + '/');
+      if (!leaves_earlier_run_) download();
+    }
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
@@ -137,7 +139,7 @@ BucketOutput::~BucketOutput() {
 }
 
 // What is there besides a run would be lost with the first exchange, or be read in the place of the run's files.
-void BucketOutput::check_folder(const RunOptions& options) const {
+bool BucketOutput::check_folder(const RunOptions& options) const {
   const auto refuse = [this](const std::string& name) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
                           .message = fmt::format("'{}' is in the way and not of an earlier run: choose another --out",
@@ -146,30 +148,25 @@ void BucketOutput::check_folder(const RunOptions& options) const {
   };
   const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
   storage->forget(path_in(url_, FolderManifest::kObject));
-  for (const FolderFile& file : find_manifest(*storage, url_).value_or(FolderManifest()).files) {
+  const FolderManifest there = find_manifest(*storage, url_).value_or(FolderManifest());
+  for (const FolderFile& file : there.files) {
     if (!is_of_run(file.name)) refuse(file.name);
   }
   for (const std::string& name : storage->plain_names_in(url_)) {
     if (is_of_run(name)) refuse(name);
   }
   if (options.resume.empty() || (is_in_bucket(options.resume) && !options.resume.starts_with(url_ + '/'))) {
-    return check_output_folder(options);
-  }
-  // `last`, of a run that has ended and has no checkpoints.
-  if (!has_files(*storage, path_in(url_, "checkpoints")) && has_files(*storage, path_in(url_, "model"))) {
+    check_output_folder(options);
+  } else if (!has_files(*storage, path_in(url_, "checkpoints")) && has_files(*storage, path_in(url_, "model"))) {
+    // `last`, of a run that has ended and has no checkpoints.
     RunOptions anew = options;
     anew.resume.clear();
     check_output_folder(anew);
   }
+  return !there.files.empty();
 }
 
-void BucketOutput::download(const RunOptions& options) {
-  const auto manifest = find_manifest(*RemoteStorage::of_process(), url_);
-  if (!manifest || manifest->files.empty()) return;
-  if (options.resume != "last" && !options.resume.starts_with(url_ + '/')) {
-    leaves_earlier_run_ = true;
-    return;
-  }
+void BucketOutput::download() {
   tell_(fmt::format("bringing what is in {} to {}", url_, run()));
   download_folder(url_, run());
 }

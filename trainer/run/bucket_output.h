@@ -52,8 +52,9 @@ class BucketOutput {
  private:
   class Sender;
 
-  void check_folder(const RunOptions& options) const;
-  void download(const RunOptions& options);
+  // Whether an earlier run is there.
+  [[nodiscard]] bool check_folder(const RunOptions& options) const;
+  void download();
   void take_snapshot() const;
   void upload();
   [[nodiscard]] std::string run() const { return folder_ + "/run"; }

@@ -53,6 +53,22 @@ void expect_part_of_set(const std::string& folder, const std::map<std::string, s
   }
 }
 
+void kill_preparations(const std::vector<std::string>& command, const std::string& folder,
+                       const std::map<std::string, std::string>& whole, int kills) {
+  int times = 0;
+  kill_at_random_moments(
+      command,
+      [&] {
+        expect_part_of_set(folder, whole);
+        const ChildResult result = run_child(command);
+        EXPECT_EQ(result.exit_code, 0) << result.err;
+        EXPECT_TRUE(files_below(folder) == whole);
+        EXPECT_FALSE(std::filesystem::exists(folder + "/.incomplete-shards"));
+        if (times++ % 2 == 0) std::filesystem::remove_all(folder);
+      },
+      kills);
+}
+
 ChildResult KillHistogram::kill_until_it_ends(const KilledProgram& program, uint64_t run) {
   const CounterRng rng(seed_of_this_run(), operator_id("kills"));
   const auto num_lines = [&] { return std::ranges::count(read_file(program.log), '\n'); };

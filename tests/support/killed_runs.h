@@ -24,6 +24,11 @@ void kill_at_random_moments(const std::vector<std::string>& command, const std::
 /// all of them where `statistics.json` says so. Below `.incomplete-shards` may be anything.
 void expect_part_of_set(const std::string& folder, const std::map<std::string, std::string>& whole);
 
+/// Kills a program that prepares a set of shards in `folder`, half of the times over one that is there, and looks each
+/// time at what is left (`expect_part_of_set`); run again it must make the `whole` set.
+void kill_preparations(const std::vector<std::string>& command, const std::string& folder,
+                       const std::map<std::string, std::string>& whole, int kills);
+
 /// A program that goes on from the last state it saved, and logs a line for each step at least.
 struct KilledProgram {
   std::string log;                                                    ///< its path

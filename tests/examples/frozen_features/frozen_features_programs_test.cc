@@ -237,17 +237,7 @@ TEST_F(FrozenFeatures, TrainTheSameWeightsForAnyNumberOfThreads) {
 
 // MILLRACE_KILLS: how many of each.
 TEST_F(FrozenFeatures, KilledPreparationsLeaveAWholeSetOrNoneAndAreMadeAnewToTheSameBytes) {
-  const auto files = test::files_below(path("set"));
-  int times = 0;
-  test::kill_at_random_moments(
-      prepare("killed"),
-      [&] {
-        test::expect_part_of_set(path("killed"), files);
-        succeed(prepare("killed"));
-        EXPECT_TRUE(test::files_below(path("killed")) == files);
-        if (times++ % 2 == 0) fs::remove_all(path("killed"));  // and half of them over a set that is there
-      },
-      test::num_kills(2, 10));
+  test::kill_preparations(prepare("killed"), path("killed"), test::files_below(path("set")), test::num_kills(2, 10));
 }
 
 TEST_F(FrozenFeatures, KilledTrainingsGoOnToTheSameWeights) {

@@ -456,17 +456,7 @@ TEST_F(Quest, GoesOnWithAFoldBitForBit) {
 // MILLRACE_KILLS: how many of each.
 TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) {
   const int kills = test::num_kills(2, 50);
-  const auto shards = test::files_below(path("shards"));
-  int times = 0;
-  test::kill_at_random_moments(
-      prepare("killed"),
-      [&] {
-        test::expect_part_of_set(path("killed"), shards);
-        succeed(prepare("killed"));
-        EXPECT_TRUE(test::files_below(path("killed")) == shards);
-        if (++times % 2 == 0) fs::remove_all(path("killed"));  // half of them begin with nothing
-      },
-      kills);
+  test::kill_preparations(prepare("killed"), path("killed"), test::files_below(path("shards")), kills);
 
   const Command binned = {"--shards", path("shards")};
   succeed(predict("table.csv", "whole.csv", binned));
@@ -499,6 +489,7 @@ TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) 
     return report.at("loss").dump() + report.at("metrics").dump();
   };
   const auto trained = files("run/fold-0");
+  int times = 0;
   test::kill_at_random_moments(
       training,
       [&] {

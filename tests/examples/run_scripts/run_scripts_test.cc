@@ -616,6 +616,9 @@ TEST(RunFrozenFeatures, GoesOnWithFeaturesThatAreWhole) {
 // examples/packages/fetch.sh on lists of our own, which apt takes for those of its one source.
 class FetchPackages : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (!std::filesystem::exists("/usr/lib/apt/apt-helper")) GTEST_SKIP() << "fetch.sh reads lists with apt";
+  }
   FetchPackages() {
     std::filesystem::create_directories(path("lists/partial"));
     test::write_file(path("apt.conf"), "Dir::Etc::SourceList \"" + path("sources.list") +
@@ -650,7 +653,6 @@ class FetchPackages : public ::testing::Test {
 };
 
 TEST_F(FetchPackages, JoinsPackagesWithTheirDescriptions) {
-  if (!std::filesystem::exists("/usr/lib/apt/apt-helper")) GTEST_SKIP() << "no apt here";
   const test::ChildResult result = fetch();
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("3 packages, 2 of them tagged"));
@@ -661,7 +663,6 @@ TEST_F(FetchPackages, JoinsPackagesWithTheirDescriptions) {
 }
 
 TEST_F(FetchPackages, RefusesListsThatAreCut) {
-  if (!std::filesystem::exists("/usr/lib/apt/apt-helper")) GTEST_SKIP() << "no apt here";
   const size_t third = texts_.find("Package: p3");
   for (const std::string& text : {texts_.substr(0, third), texts_.substr(0, texts_.size() - 7)}) {
     write("main_i18n_Translation-en", text);

@@ -114,18 +114,8 @@ TEST_F(SuperResolutionPrograms, PrepareRefusesInOneLineWhatCannotBe) {
 TEST_F(SuperResolutionPrograms, KilledPreparationsLeaveNothingHalfWritten) {
   const Command options = {"--crop", "16", "--crops-per-picture", "300", "--held-out", "one"};
   succeed(prepare("whole", options));
-  const auto whole = test::files_below(path("whole"));
-  int times = 0;
-  test::kill_at_random_moments(
-      prepare("killed", options),
-      [&] {
-        test::expect_part_of_set(path("killed"), whole);
-        succeed(prepare("killed", options));
-        EXPECT_TRUE(test::files_below(path("killed")) == whole);
-        EXPECT_FALSE(fs::exists(path("killed/.incomplete-shards")));
-        if (times++ % 2 == 0) fs::remove_all(path("killed"));  // and half of them over a set that is there
-      },
-      test::num_kills(2, 50));
+  test::kill_preparations(prepare("killed", options), path("killed"), test::files_below(path("whole")),
+                          test::num_kills(2, 50));
 }
 
 TEST_F(SuperResolutionPrograms, UpscaleWritesWhatTheModelMakes) {

@@ -157,8 +157,11 @@ ForwardResult<T> SuperResolution::run(ForwardPass<T>& pass) const {
   if (losses.squared > 0) add_term("squared", losses.squared, squared_error(tape, made, target));
   if (losses.perceptual > 0) {
     const Vgg& network = *options_.features;
-    add_term("perceptual", losses.perceptual,
-             absolute_error(tape, network.maps(tape, made), network.maps(tape, target)));
+    const auto wanted = [&] {
+      const typename Tape<T>::NoGrad no_grad(tape);
+      return network.maps(tape, target);
+    }();
+    add_term("perceptual", losses.perceptual, absolute_error(tape, network.maps(tape, made), wanted));
   }
   if (discriminator_) add_adversarial(tape, real, made, total, result);
   result.losses.insert(result.losses.begin(), ForwardLoss<T>(total, rows));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "millrace/trainer/model.h"
@@ -81,7 +82,7 @@ struct GradientSlot {
 ///     tape.backward(discriminator_loss, {}, discriminator_ids);
 ///
 /// Nothing is computed that does not lead to a parameter that is asked for. What another tape or the batch holds (a
-/// teacher's output) enters as a `constant`.
+/// teacher's output) enters as a `constant`; what a frozen part makes of constants is computed under a `NoGrad`.
 template <typename T>
 class Tape {
  public:
@@ -97,8 +98,22 @@ class Tape {
   };
   /// Forgets all tensors and resets the arena. `layout`, `weights` and the gradients must stay until the next time.
   void begin(const ParameterLayout& layout, const T* weights, Gradients gradients = {});
-  bool recording() const { return gradients_.values != nullptr; }
+  bool recording() const { return gradients_.values != nullptr && !no_grad_; }
   ActivationStorage storage() const { return gradients_.storage; }
+
+  /// While it lives nothing is recorded (`torch.no_grad`): what is computed has no gradient and keeps nothing for a way
+  /// back. They may be nested.
+  class NoGrad {
+   public:
+    explicit NoGrad(Tape& tape) : tape_(tape), before_(std::exchange(tape.no_grad_, true)) {}
+    ~NoGrad() { tape_.no_grad_ = before_; }
+    NoGrad(const NoGrad&) = delete;
+    NoGrad& operator=(const NoGrad&) = delete;
+
+   private:
+    Tape& tape_;
+    bool before_;
+  };
 
   /// A parameter of the model by its id.
   Tensor<T> parameter(int id) const;
@@ -189,6 +204,7 @@ class Tape {
   const T* weights_ = nullptr;
   const BatchView* rows_ = nullptr;
   Gradients gradients_;
+  bool no_grad_ = false;
   std::vector<Gradient> table_;  // the parameters first, by id
   std::vector<Record> records_;
   std::vector<int> inputs_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -307,15 +308,18 @@ TEST_F(VggFile, IsRefusedWhereItIsNoneOrAnother) {
 
 TEST(Vgg, HoldsAFewMapsWhereNothingIsRecorded) {
   const std::vector<float> image(256 * 256 * 3, 0.5F);
-  const auto memory = [&](size_t convolutions) {
+  float gradients = 0;
+  const auto memory = [&](size_t convolutions, bool no_grad) {
     const Vgg vgg = Vgg::drawn({std::vector<int64_t>(convolutions, 16)}, 1);
     Arena arena;
     Tape<float> tape(arena);
-    tape.begin(no_parameters(), nullptr);
+    tape.begin(no_parameters(), nullptr, {.values = no_grad ? &gradients : nullptr});
+    std::optional<Tape<float>::NoGrad> guard;
+    if (no_grad) guard.emplace(tape);
     (void)vgg.maps(tape, tape.constant(image.data(), {1, 256, 256, 3}));
     return arena.capacity();
   };
-  EXPECT_EQ(memory(12), memory(3));
+  for (const bool no_grad : {false, true}) EXPECT_EQ(memory(12, no_grad), memory(3, no_grad));
 }
 
 TEST(Vgg, RefusesImagesThatAreTooSmallAndWhatIsNotThere) {

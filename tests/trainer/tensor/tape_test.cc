@@ -111,6 +111,24 @@ TEST(Tape, WithoutGradientsNothingIsRecorded) {
   EXPECT_THROW(t.tape.backward(y), ErrorException);
 }
 
+TEST(Tape, NothingIsRecordedWhileANoGradLives) {
+  Three t;
+  Announced announced(t.gradients.data());
+  t.tape.begin(t.layout, t.weights.data(), {.values = t.gradients.data(), .listener = &announced});
+  const Tensor<float> frozen = [&] {
+    const Tape<float>::NoGrad no_grad(t.tape);
+    { const Tape<float>::NoGrad inner(t.tape); }
+    EXPECT_FALSE(t.tape.recording());
+    return linear(t.tape, t.tape.parameter(0), t.tape.parameter(1), t.no_bias);
+  }();
+  EXPECT_EQ(*frozen.values, 6);
+  EXPECT_FALSE(frozen.needs_gradient());
+  // y = ab * b, where ab is a constant: dy/db = ab.
+  t.tape.backward(linear(t.tape, frozen, t.tape.parameter(1), t.no_bias));
+  EXPECT_THAT(announced.ids, ElementsAre(1));
+  EXPECT_THAT(announced.first_values, ElementsAre(6));
+}
+
 TEST(Tape, BackwardNeedsAGradientForEachValueOfItsOutput) {
   ParameterLayout layout;
   layout.add("x", {2, 3});

@@ -72,7 +72,11 @@ milliseconds age_of(const ObjectNow& now, const Holder& holder) {
 }  // namespace
 
 ObjectLock::ObjectLock(std::string url, std::string doing, ObjectLockOptions options)
-    : url_(std::move(url)), doing_(std::move(doing)), options_(std::move(options)), id_(make_folder_id()) {
+    : url_(std::move(url)),
+      doing_(std::move(doing)),
+      options_(std::move(options)),
+      id_(make_folder_id()),
+      storage_(RemoteStorage::of_process()) {
   renewed_at_ = since_start();
   take();
   thread_ = std::thread([this] { run(); });
@@ -87,9 +91,8 @@ ObjectLock::~ObjectLock() {
   thread_.join();
   if (!lost_.empty()) return;
   try {
-    const auto storage = RemoteStorage::of_process();
-    const std::optional<ObjectNow> now = storage->look(url_);
-    if (now && holder_in(now->bytes).id == id_) storage->remove({url_});
+    const std::optional<ObjectNow> now = storage_->look(url_);
+    if (now && holder_in(now->bytes).id == id_) storage_->remove({url_});
   } catch (const ErrorException&) {  // it is broken in five minutes
   }
 }
@@ -109,8 +112,7 @@ bool ObjectLock::is_lost() const {
 }
 
 void ObjectLock::take() {
-  const auto storage = RemoteStorage::of_process();
-  if (const std::optional<ObjectNow> held = storage->look(url_)) {
+  if (const std::optional<ObjectNow> held = storage_->look(url_)) {
     take_from(*held);
   } else {
     write("");
@@ -120,7 +122,6 @@ void ObjectLock::take() {
 
 // Waits until it is clear whether somebody is at it.
 void ObjectLock::take_from(const ObjectNow& held) {
-  const auto storage = RemoteStorage::of_process();
   const Holder holder = holder_in(held.bytes);
   std::optional<ObjectNow> now = held;
   bool told = false;
@@ -139,7 +140,7 @@ void ObjectLock::take_from(const ObjectNow& held) {
                        duration_cast<seconds>(options_.breaks_after).count()));
     }
     std::this_thread::sleep_for(std::min(options_.look_every, options_.breaks_after - age));
-    now = storage->look(url_);
+    now = storage_->look(url_);
   }
   if (now) refuse(holder_in(now->bytes).process.to_string());
   write("");
@@ -147,7 +148,6 @@ void ObjectLock::take_from(const ObjectNow& held) {
 
 // `replaced`: the version of what is there; empty: there is nothing.
 void ObjectLock::write(const std::string& replaced) {
-  const auto storage = RemoteStorage::of_process();
   std::optional<Error> error;
   try {
     put({.if_absent = replaced.empty(), .if_version = replaced});
@@ -155,7 +155,7 @@ void ObjectLock::write(const std::string& replaced) {
     error = exception.error();
   }
   // Also where it was written: a store without conditions writes it over another one's.
-  const std::optional<ObjectNow> now = storage->look(url_);
+  const std::optional<ObjectNow> now = storage_->look(url_);
   if (now && holder_in(now->bytes).id == id_) return;
   if (now && (replaced.empty() || now->version != replaced)) refuse(holder_in(now->bytes).process.to_string());
   if (error) throw ErrorException(*std::move(error));
@@ -191,7 +191,7 @@ void ObjectLock::renew() {
   if (is_lost()) return;
   std::string lost;
   try {
-    const std::optional<ObjectNow> now = RemoteStorage::of_process()->look(url_);
+    const std::optional<ObjectNow> now = storage_->look(url_);
     if (now && holder_in(now->bytes).id == id_) {
       const std::chrono::nanoseconds at = since_start();
       put({.if_version = now->version});
@@ -210,7 +210,7 @@ void ObjectLock::renew() {
 
 void ObjectLock::put(const OutputOptions& options) const {
   const Holder own{.id = id_, .process = ProcessIdentity::own(), .renewed = wall_seconds()};
-  const auto file = RemoteStorage::of_process()->create(url_, options);
+  const auto file = storage_->create(url_, options);
   file->write(own.to_text());
   file->commit();
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 #include "millrace/formats/storage/remote/output_options.h"
 
 namespace millrace {
+
+class RemoteStorage;
 
 struct ObjectLockOptions {
   std::chrono::milliseconds renew_every = std::chrono::minutes(1);
@@ -62,6 +65,7 @@ class ObjectLock {
   const std::string doing_;
   const ObjectLockOptions options_;
   const std::string id_;
+  const std::shared_ptr<RemoteStorage> storage_;  // what it has found out of the store holds as long as the lock
 
   mutable std::mutex mutex_;
   std::condition_variable ends_changed_;

@@ -36,6 +36,7 @@ class S3Store::Shared {
   const S3Config& config() const { return config_; }
   S3Regions& regions() { return regions_; }
   Credentials& credentials() { return *credentials_; }
+  const std::shared_ptr<S3Conditions>& conditions() const { return conditions_; }
 
   // By the clock of the store, as far as it is known.
   std::chrono::system_clock::time_point now() const {
@@ -50,6 +51,7 @@ class S3Store::Shared {
   const std::shared_ptr<HttpEngine> engine_;
   S3Regions regions_;
   const std::shared_ptr<Credentials> credentials_;
+  const std::shared_ptr<S3Conditions> conditions_ = std::make_shared<S3Conditions>();
   std::atomic<int64_t> clock_is_behind_{0};  // seconds
 };
 
@@ -274,7 +276,7 @@ std::unique_ptr<StoreUpload> S3Store::upload(const HttpCalls& calls, const std::
     return std::make_shared<Call>(shared, object.bucket, rest, std::nullopt, std::move(secrets));
   };
   const bool hashes = shared_->config().options.endpoint.starts_with("http://");
-  return std::make_unique<S3Upload>(calls, url, make_call, hashes, options);
+  return std::make_unique<S3Upload>(calls, url, make_call, hashes, shared_->conditions(), options);
 }
 
 std::shared_ptr<StoreCall> S3Store::list_uploads(const ObjectUrl& prefix, const std::string& page) {

@@ -8,6 +8,7 @@
 #include "millrace/formats/storage/remote/byte_range.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/object_version.h"
+#include "millrace/formats/storage/remote/s3_error.h"
 #include "millrace/formats/storage/remote/s3_multipart.h"
 #include "millrace/formats/storage/remote/s3_signature.h"
 
@@ -40,12 +41,13 @@ class S3Upload::Tags {
   std::vector<std::string> tags_;
 };
 
-S3Upload::S3Upload(HttpCalls calls, std::string url, S3Calls make_call, bool hashes, const OutputOptions& options,
-                   size_t most_parts)
+S3Upload::S3Upload(HttpCalls calls, std::string url, S3Calls make_call, bool hashes,
+                   std::shared_ptr<S3Conditions> conditions, const OutputOptions& options, size_t most_parts)
     : calls_(std::move(calls)),
       url_(std::move(url)),
       make_call_(std::move(make_call)),
       hashes_(hashes),
+      conditions_(std::move(conditions)),
       if_absent_(options.if_absent),
       if_version_(options.if_version),
       refused_condition_(refused_condition(options)),
@@ -67,9 +69,7 @@ void S3Upload::put(std::shared_ptr<const std::string> content) {
   content_ = content;
   HttpRequest request = request_with(content);
   request.headers.add(kMark, mark_);
-  add_condition(request);
-  settle(ask_store_and_wait(
-      calls_, {.call = make_call_("", {}), .request = [request] { return request; }, .accepts = is_created}));
+  settle(ask_on_condition([this] { return make_call_("", {}); }, request, is_created));
 }
 
 void S3Upload::add(std::shared_ptr<const std::string> part) {
@@ -105,9 +105,7 @@ void S3Upload::finish(std::shared_ptr<const std::string> last) {
   const auto accepts = [](const HttpResponse& response) {
     return response.head.status == 200 && is_s3_completed(response.body);
   };
-  settle(ask_store_and_wait(calls_, {.call = call_of_upload(""),
-                                     .request = [request = request_to_complete()] { return request; },
-                                     .accepts = accepts}));
+  settle(ask_on_condition([this] { return call_of_upload(""); }, request_to_complete(), accepts));
   id_.clear();
 }
 
@@ -148,13 +146,35 @@ void S3Upload::begin() {
 HttpRequest S3Upload::request_to_complete() const {
   HttpRequest request{.method = HttpMethod::kPost, .body = s3_complete_body(tags_->all()), .is_small = true};
   request.headers.add("Content-Type", "application/xml");
-  add_condition(request);
   // The store puts the parts together meanwhile, and sends a blank now and then.
   request.deadlines = {.first_byte = std::chrono::minutes(1),
                        .stall = std::chrono::minutes(1),
                        .least_bytes = 1,
                        .whole = std::chrono::minutes(15)};
   return request;
+}
+
+// The request that makes the object.
+StoreAnswer S3Upload::ask_on_condition(const std::function<std::shared_ptr<StoreCall>()>& make_call,
+                                       const HttpRequest& request,
+                                       const std::function<bool(const HttpResponse&)>& accepts) const {
+  const auto ask = [&](const HttpRequest& asked) {
+    return ask_store_and_wait(calls_, {.call = make_call(), .request = [asked] { return asked; }, .accepts = accepts});
+  };
+  const bool has_condition = if_absent_ || !if_version_.empty();
+  std::atomic<bool>& is_known = if_absent_ ? conditions_->if_none_match : conditions_->if_match;
+  if (!has_condition || !is_known) return ask(request);
+  HttpRequest conditional = request;
+  if (if_absent_) {
+    conditional.headers.add("If-None-Match", "*");
+  } else {
+    conditional.headers.add("If-Match", '"' + if_version_ + '"');
+  }
+  StoreAnswer answer = ask(conditional);
+  if (answer.is_accepted || parse_s3_error(answer.response).code != "NotImplemented") return answer;
+  answer = ask(request);
+  if (answer.is_accepted) is_known = false;
+  return answer;
 }
 
 // Returns where the object is there.
@@ -195,11 +215,6 @@ HttpRequest S3Upload::request_with(const std::shared_ptr<const std::string>& con
   // Here, and not where the request is signed: on the thread that writes, and once for all attempts.
   if (hashes_) request.headers.add("x-amz-content-sha256", sha256_hex(*content));
   return request;
-}
-
-void S3Upload::add_condition(HttpRequest& request) const {
-  if (if_absent_) request.headers.add("If-None-Match", "*");
-  if (!if_version_.empty()) request.headers.add("If-Match", '"' + if_version_ + '"');
 }
 
 std::shared_ptr<StoreCall> S3Upload::call_of_upload(const std::string& query) const {

@@ -1,5 +1,6 @@
 #include "millrace/formats/storage/remote/object_lock.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,7 +16,9 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/process_identity.h"
+#include "millrace/formats/storage/remote/folder_upload.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "tests/formats/storage/remote/test_bucket.h"
 #include "tests/formats/storage/remote/upload_client.h"
 
@@ -51,7 +54,7 @@ std::string lock_of(const std::string& id, const ProcessIdentity& process, int64
 
 ProcessIdentity elsewhere() { return {.host = "elsewhere", .process = 7, .started = "1", .machine = "another"}; }
 
-class ObjectLockTest : public testing::TestWithParam<TestBucket::Store> {
+class ToldLines {
  protected:
   ObjectLockOptions options(milliseconds breaks_after = kNever) {
     return {
@@ -68,6 +71,9 @@ class ObjectLockTest : public testing::TestWithParam<TestBucket::Store> {
   mutable std::mutex mutex_;
   std::vector<std::string> told_;
 };
+
+class ObjectLockTest : public testing::TestWithParam<TestBucket::Store>, public ToldLines {};
+class ObjectLockWithoutConditions : public testing::Test, public ToldLines {};
 
 TEST_P(ObjectLockTest, KeepsOthersOutAsLongAsItIsHeld) {
   TestBucket bucket(GetParam());
@@ -219,6 +225,48 @@ TEST_P(ObjectLockTest, IsAnErrorWhereNobodyMayWrite) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, ObjectLockTest, testing::Values(TestBucket::Store::kS3, TestBucket::Store::kGoogle),
                          [](const auto& test) { return to_string(test.param); });
+
+TEST_F(ObjectLockWithoutConditions, IsHeldWhileAFolderIsWrittenAndSaysOneLine) {
+  TestBucket bucket(TestBucket::Store::kS3WithoutConditions);
+  std::string id;
+  {
+    ObjectLock lock(bucket.url("run/LOCK"), "training in", options());
+    const auto puts = [&] {
+      return std::ranges::count_if(bucket.requests(), [](const BucketRequest& request) {
+        return request.method == "PUT" && request.key == "run/LOCK";
+      });
+    };
+    EXPECT_EQ(puts(), 3) << "refused with If-None-Match, without it, and to find out what the store does";
+    lock.require_held();
+    EXPECT_EQ(puts(), 5) << "refused with If-Match, and without it";
+    for (const char* content : {"first", "second"}) {
+      FolderUpload upload(bucket.url("run"), {.reuses = true});
+      upload.put("a", content);
+      lock.require_held();
+      upload.commit();
+      id = upload.id();
+      EXPECT_EQ(find_whole_anywhere(bucket.url("run/a")), content);
+    }
+    EXPECT_EQ(puts(), 7);
+    const auto error = error_of_step([&] { ObjectLock(bucket.url("run/LOCK"), "training in", options()); });
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->to_string(), HasSubstr("another process is training in it: process"));
+    EXPECT_THAT(told(), ElementsAre(HasSubstr("run/LOCK: the store does not look at If-None-Match")));
+  }
+  EXPECT_THAT(bucket.keys(), ElementsAre("run/" + id + "/a", "run/COMMIT"));
+}
+
+TEST_F(ObjectLockWithoutConditions, IsNotTakenFromAnotherProcess) {
+  TestBucket bucket(TestBucket::Store::kS3WithoutConditions);
+  const std::string theirs = lock_of("theirs", elsewhere(), now());
+  bucket.put("LOCK", theirs);
+  ObjectLockOptions hasty = options();
+  hasty.waits = false;
+  const auto error = error_of_step([&] { ObjectLock(bucket.url("LOCK"), "training in", hasty); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->to_string(), HasSubstr("process 7 on elsewhere, who has renewed its lock"));
+  EXPECT_EQ(bucket.content("LOCK"), theirs);
+}
 
 TEST(ObjectNow, HasTheAgeThatItsAnswerSays) {
   const auto age = [](const std::string& date, const std::string& modified) {

@@ -67,6 +67,8 @@ struct S3ServiceOptions {
   bool is_behind_tls = false;  ///< bodies need not be hashed
   size_t most_uploads = 1000;  ///< of a page of `ListMultipartUploads`
   bool keeps_metadata = true;  ///< of objects that are written
+  /// Fields, in lower case, with which nothing is written: this status, `NotImplemented`
+  std::map<std::string, int> not_implemented = {};
   std::chrono::seconds clock_ahead{0};
   /// The token that has ended when this request comes. Null: none
   std::function<std::string(const ServedRequest&)> ended_token = nullptr;

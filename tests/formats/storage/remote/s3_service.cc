@@ -182,6 +182,15 @@ std::optional<ServedFault> refusal(const ServedRequest& request, const S3Service
   return std::nullopt;
 }
 
+// 0: the request is implemented.
+int not_implemented(const ServedRequest& request, const S3ServiceOptions& options) {
+  if (request.method != "PUT" && request.method != "POST") return 0;
+  for (const auto& [name, status] : options.not_implemented) {
+    if (request.headers.contains(name)) return status;
+  }
+  return 0;
+}
+
 ServedFault listing(const std::string& bucket, const std::map<std::string, std::string>& query, const NextEntry& next) {
   const auto value = [&](const std::string& name) {
     const auto found = query.find(name);
@@ -258,6 +267,8 @@ std::optional<ServedFault> answer_s3(const ServedRequest& request, const S3Servi
       answer = s3_fault(403, "AccessDenied");
     } else if (!next(bucket, "")) {
       answer = s3_fault(404, "NoSuchBucket");
+    } else if (const int status = not_implemented(request, options); status != 0) {
+      answer = s3_fault(status, "NotImplemented");
     } else if (key.empty() && !s3_query(request).contains("uploads")) {
       answer = options.allows_listing ? listing(bucket, s3_query(request), next) : s3_fault(403, "AccessDenied");
     }

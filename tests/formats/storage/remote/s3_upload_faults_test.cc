@@ -32,6 +32,7 @@ using test::ServedFault;
 using test::ServedRequest;
 using test::write_object;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -335,6 +336,62 @@ TEST(S3UploadFaults, NoSecretIsInAnError) {
     EXPECT_THAT(error->to_string(), AllOf(HasSubstr("status 403"), Not(HasSubstr("hidden")), Not(HasSubstr("marked")),
                                           Not(HasSubstr(test::marked_credentials().access_key_id))));
   }
+}
+
+std::vector<std::string> conditions_of(const ObjectServer& server) {
+  std::vector<std::string> conditions;
+  for (const ServedRequest& request : server.requests()) {
+    for (const std::string name : {"if-none-match", "if-match"}) {
+      const auto found = request.headers.find(name);
+      if (found != request.headers.end()) conditions.push_back(name + ": " + found->second);
+    }
+  }
+  return conditions;
+}
+
+TEST(S3UploadFaults, AConditionThatTheStoreDoesNotImplementIsLeftOutFromThenOn) {
+  for (const int status : {501, 400}) {
+    for (const size_t size : {kPart, 3 * kPart}) {
+      S3ServiceOptions s3 = marked_service();
+      s3.not_implemented = {{"if-none-match", status}};
+      ObjectServer server({.s3 = s3});
+      server.put("bucket/other", "");
+      RemoteStorage storage(options_of(server));
+      OutputOptions options = kParts;
+      options.if_absent = true;
+      for (const std::string key : {"a", "b"}) {
+        const auto error = write_object(storage, "s3://bucket/" + key, content_of(size), options);
+        EXPECT_FALSE(error) << status << error->to_string();
+        EXPECT_TRUE(server.content("bucket/" + key) == content_of(size));
+      }
+      EXPECT_THAT(conditions_of(server), ElementsAre("if-none-match: *"));
+      EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
+      const auto error = write_object(storage, "s3://bucket/a", "other", {.if_version = "none"});
+      ASSERT_TRUE(error) << "it knows this one";
+      EXPECT_THAT(error->message, HasSubstr("there is another object than the one to be replaced"));
+    }
+  }
+}
+
+TEST(S3UploadFaults, ConditionsThatTheStoreKnowsAreAlwaysAskedFor) {
+  std::atomic<bool> refuses = false;
+  ObjectServer server(
+      {.fault = [&](const ServedRequest&) { return refuses ? s3_fault(501, "NotImplemented") : ServedFault(); },
+       .s3 = marked_service()});
+  server.put("bucket/a", "before");  // its tag is tag-1
+  RemoteStorage storage(options_of(server));
+  const OutputOptions absent{.if_absent = true};
+  const OutputOptions replaced{.if_version = "tag-1"};
+  refuses = true;
+  EXPECT_TRUE(write_object(storage, "s3://bucket/a", "x", absent)) << "refused without the condition, too";
+  EXPECT_TRUE(write_object(storage, "s3://bucket/a", "x", replaced));
+  refuses = false;
+  EXPECT_TRUE(write_object(storage, "s3://bucket/a", "x", absent)) << "it is there";
+  EXPECT_FALSE(write_object(storage, "s3://bucket/a", "x", replaced));
+  EXPECT_TRUE(write_object(storage, "s3://bucket/a", "y", replaced)) << "it is another";
+  EXPECT_EQ(server.content("bucket/a"), "x");
+  EXPECT_THAT(conditions_of(server), ElementsAre("if-none-match: *", "if-match: \"tag-1\"", "if-none-match: *",
+                                                 "if-match: \"tag-1\"", "if-match: \"tag-1\""));
 }
 
 // Any number of faults, at any request.

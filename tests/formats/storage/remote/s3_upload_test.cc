@@ -255,7 +255,7 @@ TEST(S3Upload, APartThatCannotBeStartedIsNotWaitedFor) {
     if (query.starts_with("partNumber=2")) throw std::bad_alloc();
     return std::make_shared<PlainCall>(server.url("bucket/a") + (query.empty() ? "" : "?" + query));
   };
-  S3Upload upload(calls, "s3://bucket/a", make_call, false, kParts);
+  S3Upload upload(calls, "s3://bucket/a", make_call, false, std::make_shared<S3Conditions>(), kParts);
   upload.add(std::make_shared<std::string>("part"));
   EXPECT_THROW(upload.add(std::make_shared<std::string>("part")), std::bad_alloc);
   upload.abort();
@@ -312,7 +312,7 @@ TEST(S3Upload, RefusesMorePartsThanThereMayBe) {
     return std::make_shared<PlainCall>(server.url("bucket/a") + (query.empty() ? "" : "?" + query));
   };
   for (const size_t parts : {3, 4}) {
-    S3Upload upload(calls, "s3://bucket/a", make_call, false, kParts, 3);
+    S3Upload upload(calls, "s3://bucket/a", make_call, false, std::make_shared<S3Conditions>(), kParts, 3);
     const auto error = error_of_step([&] {
       for (size_t i = 1; i < parts; ++i) upload.add(std::make_shared<std::string>("part"));
       upload.finish(std::make_shared<std::string>("end"));

@@ -41,13 +41,13 @@ class TestBucket::Server {
 
 class TestBucket::S3 final : public Server {
  public:
-  explicit S3(Refused is_refused)
+  S3(Refused is_refused, bool has_conditions)
       : server_({.fault =
                      [this, is_refused = std::move(is_refused)](const ServedRequest& request) {
                        const bool refused = is_refused && is_refused(seen(request));
                        return refused ? s3_fault(403, "AccessDenied") : ServedFault();
                      },
-                 .s3 = marked_service()}),
+                 .s3 = service(has_conditions)}),
         variables_(aws_variables(server_)) {
     put(".there", "");  // else there is no bucket
   }
@@ -69,6 +69,11 @@ class TestBucket::S3 final : public Server {
   }
 
  private:
+  static S3ServiceOptions service(bool has_conditions) {
+    S3ServiceOptions options = marked_service();
+    if (!has_conditions) options.not_implemented = {{"if-none-match", 501}, {"if-match", 501}};
+    return options;
+  }
   BucketRequest seen(const ServedRequest& request) const {
     const std::string path = s3_path(request);
     return {.method = request.method, .key = path.substr(std::min(path.size(), name_.size() + 2))};
@@ -123,10 +128,10 @@ class TestBucket::Google final : public Server {
 };
 
 TestBucket::TestBucket(Store store, Refused is_refused) {
-  if (store == Store::kS3) {
-    server_ = std::make_unique<S3>(std::move(is_refused));
-  } else {
+  if (store == Store::kGoogle) {
     server_ = std::make_unique<Google>(std::move(is_refused));
+  } else {
+    server_ = std::make_unique<S3>(std::move(is_refused), store == Store::kS3);
   }
 }
 TestBucket::~TestBucket() = default;
@@ -144,6 +149,9 @@ std::vector<std::string> TestBucket::keys(const std::string& prefix) const {
 }
 std::vector<BucketRequest> TestBucket::requests() const { return server_->requests(); }
 
-std::string to_string(TestBucket::Store store) { return store == TestBucket::Store::kS3 ? "S3" : "Google"; }
+std::string to_string(TestBucket::Store store) {
+  if (store == TestBucket::Store::kGoogle) return "Google";
+  return store == TestBucket::Store::kS3 ? "S3" : "S3WithoutConditions";
+}
 
 }  // namespace millrace::test

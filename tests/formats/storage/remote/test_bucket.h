@@ -19,7 +19,7 @@ struct BucketRequest {
 /// is of one test alone.
 class TestBucket {
  public:
-  enum class Store { kS3, kGoogle };
+  enum class Store { kS3, kS3WithoutConditions, kGoogle };  // without: they are answered with status 501
   /// `is_refused`: requests that are answered with status 403. Called on the server's thread.
   explicit TestBucket(Store store, std::function<bool(const BucketRequest&)> is_refused = nullptr);
   ~TestBucket();

@@ -261,7 +261,7 @@ void BucketOutput::take_snapshot() const {
 
 void BucketOutput::upload() {
   const fs::path from = folder_ + "/sent";
-  FolderUpload folder(url_, {.reuses = true});
+  FolderUpload folder(url_, {.reuses = true, .checksums = checksums_});
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     if (entry.is_regular_file()) folder.add(entry.path().lexically_relative(from).string(), entry.path().string());
   }

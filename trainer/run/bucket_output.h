@@ -8,6 +8,7 @@
 #include <string>
 
 #include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/storage/remote/folder_upload.h"
 #include "millrace/formats/storage/remote/object_lock.h"
 #include "millrace/trainer/callback.h"
 #include "millrace/trainer/run/run_options.h"
@@ -66,6 +67,7 @@ class BucketOutput {
   const Tell tell_;
   std::optional<FolderLock> own_;
   std::optional<ObjectLock> lock_;
+  const std::shared_ptr<FileChecksums> checksums_ = std::make_shared<FileChecksums>();  // of what was sent
   std::future<void> sending_;
   bool is_unsent_ = false;  // something is, or may be, in the local folder alone
   // One that the first step of this run replaces, as in a local folder (EarlierRunRemover): until then nothing is sent.

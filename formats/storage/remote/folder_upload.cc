@@ -71,7 +71,7 @@ Committed committed(const std::string& folder) {
 }  // namespace
 
 FolderUpload::FolderUpload(std::string folder, FolderUploadOptions options)
-    : folder_(without_slash(std::move(folder))), options_(options) {
+    : folder_(without_slash(std::move(folder))), options_(std::move(options)) {
   if (!is_folder_in_bucket(folder_)) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
                           .message = "it is no folder of a bucket, s3://BUCKET/FOLDER or gs://BUCKET/FOLDER",
@@ -136,6 +136,7 @@ void FolderUpload::run() {
     lock.unlock();
     std::exception_ptr error;
     try {
+      if (options_.checksums != nullptr && !work.bytes) work.stamp = stamp_of(work.path);
       if (!options_.reuses || !reuse(work)) send(work);
       if (work.sent) work.sent();
     } catch (...) {
@@ -144,6 +145,9 @@ void FolderUpload::run() {
     lock.lock();
     --num_at_work_;
     bytes_in_flight_ -= work.bytes_in_flight;
+    if (error == nullptr && work.stamp && work.stamp->size == work.file.size && work.stamp->has_settled()) {
+      checksums_[*work.stamp] = work.file.crc;
+    }
     if (error == nullptr) manifest_.files.push_back(std::move(work.file));
     if (error != nullptr && error_ == nullptr) error_ = error;
     changed_.notify_all();
@@ -180,11 +184,22 @@ bool FolderUpload::reuse(Work& work) const {
     file.crc = crc32c(*work.bytes);
   } else {
     if (known_size(work.path) != known->size) return false;
-    file = read_through(work.path, std::move(file), [](std::string_view) {});
+    if (const uint32_t* const crc = known_crc(work); crc != nullptr) {
+      file.size = work.stamp->size;
+      file.crc = *crc;
+    } else {
+      file = read_through(work.path, std::move(file), [](std::string_view) {});
+    }
   }
   if (file.size != known->size || file.crc != known->crc) return false;
   work.file = *known;
   return true;
+}
+
+const uint32_t* FolderUpload::known_crc(const Work& work) const {
+  if (!work.stamp) return nullptr;
+  const auto found = options_.checksums->find(*work.stamp);
+  return found == options_.checksums->end() ? nullptr : &found->second;
 }
 
 void FolderUpload::wait_for_all() {
@@ -220,6 +235,7 @@ void FolderUpload::commit() {
     committed_ = file->may_be_there();  // then what was sent must stay
     throw;
   }
+  if (options_.checksums != nullptr) *options_.checksums = std::move(checksums_);
   forget_whole_objects(folder_ + '/');
   remove_replaced(replaced);
 }

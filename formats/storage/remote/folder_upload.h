@@ -5,21 +5,31 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "millrace/formats/storage/file_stamp.h"
 #include "millrace/formats/storage/remote/folder_manifest.h"
 #include "millrace/formats/storage/remote/output_options.h"
 
 namespace millrace {
 
+/// CRC-32C of local files.
+using FileChecksums = std::map<FileStamp, uint32_t>;
+
 struct FolderUploadOptions {
   /// Objects of the folder as it is in the bucket stand for files of the same name, size and CRC-32C, which are not
   /// sent again. Default: false
   bool reuses = false;
+  /// What is known of local files, which need not be read to find out whether an object stands for them; `commit` puts
+  /// what is known of this upload's files in its place. Not to be used by two at a time. Default: null, nothing is
+  /// known
+  std::shared_ptr<FileChecksums> checksums = nullptr;
   /// Files that are sent at a time, at most, each by a thread of its own: in parts of 8 MiB, two at a time, and of a
   /// file of more than 64 MiB six. Default: 16
   int in_flight = 16;
@@ -68,6 +78,7 @@ class FolderUpload {
     FolderFile file = {};
     std::string path = {};                  // of a local file
     std::optional<std::string> bytes = {};  // in its place
+    std::optional<FileStamp> stamp = {};    // of the local file, before it was read
     std::function<void()> sent = nullptr;
     OutputOptions parts = {};
     uint64_t bytes_in_flight = 0;  // most bytes of its parts
@@ -77,6 +88,7 @@ class FolderUpload {
   void run();
   void send(Work& work);
   bool reuse(Work& work) const;
+  [[nodiscard]] const uint32_t* known_crc(const Work& work) const;
   void wait_for_all();
   void remove_replaced(const FolderManifest& replaced) const noexcept;
   void end_threads();
@@ -94,6 +106,7 @@ class FolderUpload {
   bool ends_ = false;
   std::exception_ptr error_;  // the first one
   FolderManifest manifest_;
+  FileChecksums checksums_;  // of its local files
   uint64_t bytes_sent_ = 0;
   std::vector<std::thread> threads_;
   bool committed_ = false;

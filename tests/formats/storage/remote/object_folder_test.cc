@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -234,6 +236,41 @@ TEST_P(ObjectFolder, SendsAgainOnlyWhatIsNew) {
                           testing::_, testing::_, "run/COMMIT"));
   EXPECT_EQ(bucket.content("run/" + first_id + "/a"), content_of(50'000));
   EXPECT_EQ(bucket.content("run/" + first_id + "/b"), std::nullopt);
+}
+
+// One that is given its earlier time shows whether it is read.
+TEST_P(ObjectFolder, ReadsFilesAgainThatMayHaveChanged) {
+  namespace fs = std::filesystem;
+  TestBucket bucket(GetParam());
+  const auto checksums = std::make_shared<FileChecksums>();
+  const auto make = [](const std::string& path, const std::string& content, fs::file_time_type modified) {
+    std::ofstream(path, std::ios::binary) << content;
+    fs::last_write_time(path, modified);
+  };
+  const auto bytes_sent = [&](const std::string& path) {
+    FolderUpload upload(bucket.url("run"), {.reuses = true, .checksums = checksums});
+    upload.add("a", path);
+    upload.commit();
+    return upload.bytes_sent();
+  };
+  const std::string path = local_.path("file");
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  make(path, "first", old);
+  EXPECT_EQ(bytes_sent(path), 5);
+  make(path, "other", old);
+  fs::create_hard_link(path, local_.path("link"));
+  EXPECT_EQ(bytes_sent(local_.path("link")), 0) << "it is read";
+  fs::last_write_time(path, old + seconds(1));
+  EXPECT_EQ(bytes_sent(path), 5) << "its time is another";
+  make(local_.path("new"), "third", old + seconds(1));
+  fs::rename(local_.path("new"), path);
+  EXPECT_EQ(bytes_sent(path), 5) << "another file is in its place";
+  const auto young = fs::file_time_type::clock::now() + std::chrono::hours(1);
+  make(path, "fifth", young);
+  EXPECT_EQ(bytes_sent(path), 5);
+  make(path, "sixth", young);
+  EXPECT_EQ(bytes_sent(path), 5) << "it may have changed within a tick of the clock";
+  EXPECT_EQ(read(bucket.url("run"), {{"a", ""}}), (Files{{"a", "sixth"}}));
 }
 
 // Else it would name objects that the other one has removed.

@@ -23,6 +23,8 @@ struct FolderFile {
 struct FolderManifest {
   static constexpr const char* kObject = "COMMIT";
   static constexpr const char* kLock = "LOCK";  ///< beside it, of a folder that one process at a time writes
+  /// Of COMMIT: a longer one is neither written nor read. Lines of some 100 bytes are those of ten million files.
+  static constexpr uint64_t kMostBytes = 1 << 30;
 
   std::string id = {};                 ///< of the writer that committed it
   std::vector<FolderFile> files = {};  ///< in the order of their names

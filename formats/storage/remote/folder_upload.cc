@@ -58,7 +58,7 @@ struct Committed {
 // The manifest as it is now. An object COMMIT of somebody else's is an error: nobody knows what would be lost.
 Committed committed(const std::string& folder) {
   const std::string url = path_in(folder, FolderManifest::kObject);
-  const std::optional<ObjectNow> now = RemoteStorage::of_process()->look(url);
+  const std::optional<ObjectNow> now = RemoteStorage::of_process()->look(url, FolderManifest::kMostBytes);
   if (!now) return {};
   std::optional<FolderManifest> manifest = parse_folder_manifest(now->bytes);
   if (!manifest) {
@@ -218,6 +218,15 @@ void FolderUpload::commit() {
                           .message = fmt::format("two files of a folder have the name '{}'", twice->name),
                           .shard = folder_});
   }
+  const std::string text = manifest_.to_text();
+  if (text.size() > options_.most_manifest_bytes) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = fmt::format("{} files are too many for one folder of a bucket: its {} would have "
+                                                 "{} bytes, and at most {} are read",
+                                                 manifest_.files.size(), FolderManifest::kObject, text.size(),
+                                                 options_.most_manifest_bytes),
+                          .shard = folder_});
+  }
   const auto [replaced, in_its_place] = committed(folder_);
   if (options_.reuses && replaced.id != earlier_.id) {
     throw ErrorException({.code = ErrorCode::kIo,
@@ -229,7 +238,7 @@ void FolderUpload::commit() {
   const auto file = open_output_anywhere(path_in(folder_, FolderManifest::kObject), in_its_place);
   committed_ = true;
   try {
-    file->write(manifest_.to_text());
+    file->write(text);
     file->commit();
   } catch (...) {
     committed_ = file->may_be_there();  // then what was sent must stay

@@ -36,6 +36,8 @@ struct FolderUploadOptions {
   /// Bytes of parts that are held at a time, for which files wait; a single one goes whatever it takes. Default: 256
   /// MiB
   uint64_t bytes_in_flight = 256 << 20;
+  /// Of the folder's manifest, where more are an error of `commit`. Default: as many as are read
+  uint64_t most_manifest_bytes = FolderManifest::kMostBytes;
 };
 
 /// Writes a folder of a bucket that is exchanged as a whole: files go into it below an id, where nobody sees them

@@ -255,8 +255,8 @@ bool HttpCall::body(std::string_view bytes) noexcept {
     if (response_.failure != HttpFailure::kNone) return false;
     received_ += bytes.size();
     if (!plan_.into) {
-      if (response_.body.size() + bytes.size() > kMostHttpBody) {
-        fail(HttpFailure::kTooLong, fmt::format("the answer has more than {} bytes", kMostHttpBody));
+      if (response_.body.size() + bytes.size() > request_.most_body) {
+        fail(HttpFailure::kTooLong, fmt::format("the answer has more than {} bytes", request_.most_body));
         return false;
       }
       response_.body += bytes;

@@ -85,6 +85,8 @@ struct HttpRequest {
   /// it is slow (`HedgePolicy`). What the `plan` says must hold for both answers; their bytes go to the same place.
   /// Default: 0, it is sent once
   size_t hedged_bytes = 0;
+  /// Of a body without a `plan`: more are an error. Default: 16 MiB, and a page of a listing is some 300 KB
+  size_t most_body = 16 << 20;
   /// Is asked on the engine's thread when the head is there. Null: every body goes into `HttpResponse::body`
   std::function<HttpBodyPlan(const HttpHead&)> plan = nullptr;
 
@@ -104,15 +106,12 @@ enum class HttpFailure {
 
 struct HttpResponse {
   HttpHead head = {};     ///< status 0: none came
-  std::string body = {};  ///< at most kMostHttpBody
+  std::string body = {};  ///< at most `HttpRequest::most_body`
   size_t bytes = 0;       ///< of the body, in the place that the plan gave, also where it failed later
   HttpFailure failure = HttpFailure::kNone;
   std::string reason = {};             ///< of the failure
   std::chrono::nanoseconds waited{0};  ///< until the call was sent, for others to the same host
 };
-
-/// The longest body that is not written to a place of the caller's: a page of a listing is some 300 KB.
-constexpr size_t kMostHttpBody = 16 << 20;
 
 /// Is told what a call came to. Called exactly once, on the engine's thread; must not block and must not throw.
 class HttpSink {

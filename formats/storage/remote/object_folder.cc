@@ -14,14 +14,12 @@
 namespace millrace {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 30;
-
 std::string path_of_manifest(const std::string& folder) {
   return fmt::format("{}/{}", folder, FolderManifest::kObject);
 }
 
 std::optional<FolderManifest> manifest_in(std::optional<BlockingFile> file) {
-  if (!file || file->size() > kMostBytes) return std::nullopt;
+  if (!file || file->size() > FolderManifest::kMostBytes) return std::nullopt;
   std::string text(static_cast<size_t>(file->size()), '\0');
   file->read(0, std::as_writable_bytes(std::span(text)));
   try {

@@ -17,15 +17,21 @@ std::optional<std::chrono::seconds> age_by(const HttpHead& head) {
   return std::chrono::seconds(now - then);
 }
 
-std::optional<ObjectNow> look_at_object(const HttpCalls& calls, BucketStore& store, const std::string& url) {
+std::optional<ObjectNow> look_at_object(const HttpCalls& calls, BucketStore& store, const std::string& url,
+                                        size_t most_bytes) {
   const std::shared_ptr<StoreCall> call = store.read(url, std::nullopt);
   bool is_missing = false;
   const auto accepts = [&](const HttpResponse& response) {
     if (response.head.status == 404) is_missing = call->judge(response).kind == StoreOutcome::Kind::kNotFound;
     return response.head.status == 200 || is_missing;
   };
-  StoreAnswer answer = ask_store_and_wait(
-      calls, {.call = call, .request = [] { return small_request(HttpMethod::kGet); }, .accepts = accepts});
+  const auto request = [most_bytes] {
+    HttpRequest get = small_request(HttpMethod::kGet);
+    get.most_body = most_bytes;
+    get.deadlines.whole += std::chrono::milliseconds(most_bytes >> 10);
+    return get;
+  };
+  StoreAnswer answer = ask_store_and_wait(calls, {.call = call, .request = request, .accepts = accepts});
   if (!answer.is_accepted) {
     throw ErrorException({.code = ErrorCode::kIo, .message = "cannot read it: " + answer.error, .shard = url});
   }

@@ -345,9 +345,9 @@ void RemoteStorage::remove(const std::vector<std::string>& urls) {
   for (const std::string& url : urls) forget(url);
 }
 
-std::optional<ObjectNow> RemoteStorage::look(const std::string& url) {
+std::optional<ObjectNow> RemoteStorage::look(const std::string& url, size_t most_bytes) {
   require_bucket(url, "only objects in buckets are looked at");
-  return look_at_object(shared_->calls(url), *shared_->buckets(url), url);
+  return look_at_object(shared_->calls(url), *shared_->buckets(url), url, most_bytes);
 }
 
 void RemoteStorage::forget(const std::string& url) {

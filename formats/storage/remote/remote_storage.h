@@ -86,7 +86,7 @@ class RemoteStorage final : public Storage {
   /// `list`.
   void remove(const std::vector<std::string>& urls);
   /// An object in a bucket as it is now: `look_at_object`.
-  [[nodiscard]] std::optional<ObjectNow> look(const std::string& url);
+  [[nodiscard]] std::optional<ObjectNow> look(const std::string& url, size_t most_bytes = 16 << 20);
   /// Whatever this process knows of an object: it is asked for anew.
   void forget(const std::string& url);
 

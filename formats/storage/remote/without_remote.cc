@@ -43,7 +43,7 @@ std::vector<std::string> RemoteStorage::plain_names_in(const std::string& folder
 void RemoteStorage::remove(const std::vector<std::string>& urls) {
   if (!urls.empty()) throw ErrorException(refusal(urls[0]));
 }
-std::optional<ObjectNow> RemoteStorage::look(const std::string& url) { throw ErrorException(refusal(url)); }
+std::optional<ObjectNow> RemoteStorage::look(const std::string& url, size_t) { throw ErrorException(refusal(url)); }
 void RemoteStorage::forget(const std::string&) {}
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
 

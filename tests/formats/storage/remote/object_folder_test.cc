@@ -180,6 +180,40 @@ TEST_P(ObjectFolder, LeavesNothingWhereItCannotBeCommitted) {
   EXPECT_EQ(read(bucket.url("run"), kFirst), kFirst);
 }
 
+TEST_P(ObjectFolder, StaysAsItIsWhereItsManifestWouldBeTooLong) {
+  TestBucket bucket(GetParam());
+  write_all(bucket.url("run"), kFirst);
+  const auto before = bucket.keys();
+  const auto error = error_of_step([&] { write_all(bucket.url("run"), kSecond, {.most_manifest_bytes = 100}); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->shard, bucket.url("run"));
+  EXPECT_THAT(error->message,
+              AllOf(StartsWith("2 files are too many for one folder of a bucket: its COMMIT would have "),
+                    HasSubstr("and at most 100 are read")));
+  EXPECT_EQ(bucket.keys(), before);
+  EXPECT_EQ(read(bucket.url("run"), kFirst), kFirst);
+}
+
+// More than any other answer of a store may have.
+TEST_P(ObjectFolder, IsExchangedWhereItsManifestHasMoreThan16MiB) {
+  TestBucket bucket(GetParam());
+  FolderManifest manifest{.id = "20261129T024500Z-5d41402a"};
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = fmt::format("{:05}/{}", i, std::string(900, 'a'));
+    manifest.files.push_back({.name = name, .object = path_in(manifest.id, name)});
+  }
+  ASSERT_GT(manifest.to_text().size(), size_t{16} << 20);
+  bucket.put("run/COMMIT", manifest.to_text());
+  FolderUpload upload(bucket.url("run"), {.reuses = true});
+  for (const FolderFile& file : manifest.files) upload.put(file.name, "");
+  upload.put("new", "1");
+  upload.commit();
+  EXPECT_EQ(upload.bytes_sent(), 1);
+  const auto files = files_in_folders(*RemoteStorage::of_process(), bucket.url("run"));
+  ASSERT_TRUE(files);
+  EXPECT_EQ(files->size(), 20'001);
+}
+
 // The bytes of the second and third file fit beside the first one's, those of the fourth do not.
 TEST_P(ObjectFolder, SendsFilesBesideEachOtherWhileTheirBytesHaveRoom) {
   TestBucket bucket(GetParam());

@@ -123,17 +123,25 @@ class RemoteStorage::Shared {
     if (std::shared_ptr<RemoteObject> earlier = place.lock(); earlier != nullptr && !earlier->has_changed)
       return earlier;
     place = object;
-    std::erase_if(objects_, [&](const auto& entry) { return entry.second.expired(); });
+    if (objects_.size() > most_objects_) {
+      std::erase_if(objects_, [](const auto& entry) { return entry.second.expired(); });
+      most_objects_ = std::max(kFewObjects, 2 * objects_.size());
+    }
     return object;
   }
 
  private:
+  static constexpr size_t kFewObjects = 64;
+
   RemoteOptions options_;
   std::mutex mutex_;
   std::shared_ptr<S3Store> s3_;                                  // null: nobody has asked for one
   std::shared_ptr<GcsStore> gcs_;                                // the same
   std::map<std::string, std::shared_ptr<RetryBudget>> budgets_;  // of hosts and buckets
   std::map<std::string, std::weak_ptr<RemoteObject>> objects_;
+  // Where there are more, those that nobody has any more go. Twice what was left then: looking through all of them for
+  // each that is opened would take the square of their number.
+  size_t most_objects_ = kFewObjects;
 };
 
 class RemoteFile final : public File, public std::enable_shared_from_this<RemoteFile> {

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(OfObjectStores, Corpus,
                                            Target{"object_url", fuzz_object_url, 3},
                                            Target{"aws_config", fuzz_aws_config, 3},
                                            Target{"aws_credential_answer", fuzz_aws_credential_answer, 5},
-                                           Target{"google_credentials", fuzz_google_credentials, 7},
+                                           Target{"google_credentials", fuzz_google_credentials, 11},
                                            Target{"gcs_list_page", fuzz_gcs_list_page, 3}),
                          [](const auto& target) { return target.param.name; });
 #endif

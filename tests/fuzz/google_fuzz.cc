@@ -18,22 +18,43 @@ void read_credentials(std::string_view bytes) {
     return require_refusal(exception, {ErrorCode::kParse});
   }
   require(file.token_uri.starts_with("http") && file.token_uri.find(' ') == std::string::npos);
-  const bool is_user = file.type == GoogleCredentialsFile::Type::kAuthorizedUser;
-  require(is_user ? !file.refresh_token.empty() && !file.client_secret.empty() : !file.private_key.empty());
+  using Type = GoogleCredentialsFile::Type;
+  if (file.type == Type::kServiceAccount) require(!file.private_key.empty());
+  if (file.type == Type::kAuthorizedUser) require(!file.refresh_token.empty() && !file.client_secret.empty());
+  if (file.type == Type::kExternalAccount) {
+    require(!file.audience.empty() && file.subject.file.empty() == file.subject.url.starts_with("http"));
+    for (const auto& [name, value] : file.subject.headers) {
+      require(!name.empty() && (name + value).find_first_of("\r\n") == std::string::npos);
+    }
+  }
+  if (file.impersonation) {
+    require(file.impersonation->url.starts_with("http") && !file.impersonation->account.empty());
+    require(impersonation_body(*file.impersonation, "scope").starts_with('{'));
+  }
   try {
-    const std::string form = google_token_form(file, "scope", {});
+    const std::string form = google_token_form(file, "scope", {}, "subject token");
     require(form.starts_with("grant_type=") && form.find_first_of(" \r\n") == std::string::npos);
   } catch (const ErrorException& exception) {
-    require(!is_user);  // whose key is none
+    require(file.type == Type::kServiceAccount);  // whose key is none
     require_refusal(exception, {ErrorCode::kInvalidArgument});
   }
 }
 
-void read_token(std::string_view bytes) {
+template <typename Parse>
+void read_token(Parse parse) {
   try {
-    const GoogleTokenAnswer answer = parse_google_token(bytes);
+    const GoogleTokenAnswer answer = parse();
     require(!answer.access_token.empty() && answer.access_token.find_first_of(" \r\n") == std::string::npos);
     require(answer.expires_in > std::chrono::seconds(0) && answer.expires_in <= std::chrono::hours(24));
+  } catch (const ErrorException& exception) {
+    require_refusal(exception, {ErrorCode::kParse});
+  }
+}
+
+void read_subject_token(std::string_view bytes, const SubjectTokenSource& source) {
+  try {
+    const std::string token = parse_subject_token(bytes, source);
+    require(!token.empty() && token.front() != ' ' && token.back() != '\n');
   } catch (const ErrorException& exception) {
     require_refusal(exception, {ErrorCode::kParse});
   }
@@ -61,7 +82,9 @@ void read_page(std::string_view bytes) {
 
 void fuzz_google_credentials(std::string_view bytes) {
   read_credentials(bytes);
-  read_token(bytes);
+  read_token([&] { return parse_google_token(bytes); });
+  read_token([&] { return parse_impersonated_token(bytes, {}); });
+  for (const char* field : {"", "access_token"}) read_subject_token(bytes, {.field = field});
   read_error(bytes);
 }
 

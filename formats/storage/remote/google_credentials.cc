@@ -3,14 +3,11 @@
 #include <atomic>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/formats/storage/remote/google_error.h"
-#include "millrace/formats/storage/remote/google_token.h"
-#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/google_token_exchange.h"
 #include "millrace/formats/storage/remote/small_file.h"
 #include "millrace/formats/utf8.h"
 
@@ -25,46 +22,10 @@ using std::chrono::milliseconds;
 constexpr const char* kFileVariable = "GOOGLE_APPLICATION_CREDENTIALS";
 constexpr const char* kMetadataHost = "metadata.google.internal";
 constexpr std::string_view kMetadataPath = "/computeMetadata/v1/instance/service-accounts/default/token";
-constexpr HttpDeadlines kTokenDeadlines{.first_byte = milliseconds(10'000)};
 // Where there is no metadata server, nobody shall wait long for that to be known.
 constexpr HttpDeadlines kProbeDeadlines{.whole = milliseconds(1'000)};
 constexpr int kMostProbes = 2;
 constexpr size_t kMostFileBytes = 1 << 20;
-
-AttemptOutcome outcome_of(const HttpResponse& response) {
-  if (response.failure == HttpFailure::kTransport || response.failure == HttpFailure::kTimeout) {
-    return AttemptOutcome::kTransport;
-  }
-  return response.failure == HttpFailure::kNone && is_busy_status(response.head.status) ? AttemptOutcome::kBusy
-                                                                                        : AttemptOutcome::kAnswered;
-}
-
-std::string reason_of(const HttpResponse& response, const std::vector<std::string>& secrets = {}) {
-  if (response.failure != HttpFailure::kNone) return response.reason;
-  return parse_google_error(response.head.status, without_secrets(response.body, secrets)).to_string();
-}
-
-// What was sent, whole and in the parts that alone are worth something.
-std::vector<std::string> secrets_of(const GoogleCredentialsFile& file, const std::string& form) {
-  std::vector<std::string> secrets;
-  for (const std::string& secret : {file.client_secret, file.refresh_token}) {
-    secrets.push_back(secret);
-    secrets.push_back(percent_encoded(secret));
-  }
-  constexpr std::string_view kAssertion = "assertion=";
-  if (const size_t at = form.find(kAssertion); at != std::string::npos) {
-    secrets.push_back(form.substr(at + kAssertion.size()));
-    secrets.push_back(form.substr(form.rfind('.') + 1));
-  }
-  return secrets;
-}
-
-std::string attempts_text(int attempts) { return attempts > 1 ? fmt::format(" (after {} attempts)", attempts) : ""; }
-
-std::string current_reason() {
-  const Error error = current_exception_as_error();
-  return error.shard.empty() ? error.message : fmt::format("{} ({})", error.message, error.shard);
-}
 
 // What credentials are asked of, one request at a time.
 class Source final : public std::enable_shared_from_this<Source> {
@@ -168,57 +129,34 @@ class Source final : public std::enable_shared_from_this<Source> {
 
   static File parse_file(const std::string& text, const std::string& path) {
     File file{.content = parse_google_credentials(text, path)};
-    const bool is_account = file.content.type == GoogleCredentialsFile::Type::kServiceAccount;
-    file.source =
-        is_account ? fmt::format("service account {} of {}", excerpt(printable(file.content.client_email), 200), path)
-                   : fmt::format("user of {}", path);
+    file.source = source_of(file.content, path);
     return file;
   }
 
-  void ask_endpoint(const File& file, const Done& done) {
-    const std::string scope =
-        fmt::format("https://www.googleapis.com/auth/devstorage.{}", options_.read_only ? "read_only" : "read_write");
-    const auto now = engine_->wall_now();
-    std::string form;
-    try {
-      form = google_token_form(file.content, scope, now);
-    } catch (const ErrorException& exception) {
-      throw ErrorException(ErrorCode::kParse, fmt::format("{}: {}", file.source, exception.error().message));
+  static std::string source_of(const GoogleCredentialsFile& file, const std::string& path) {
+    const auto shown = [](const std::string& account) { return excerpt(printable(account), 200); };
+    std::string source = fmt::format("user of {}", path);
+    if (file.type == GoogleCredentialsFile::Type::kExternalAccount)
+      source = fmt::format("external account of {}", path);
+    if (file.type == GoogleCredentialsFile::Type::kServiceAccount) {
+      source = fmt::format("service account {} of {}", shown(file.client_email), path);
     }
-    // Signed once: its claims hold for longer than anybody asks again.
-    const auto request = [form, uri = file.content.token_uri](const Ready& ready) {
-      HttpRequest post{.method = HttpMethod::kPost, .url = uri, .body = form, .deadlines = kTokenDeadlines};
-      post.headers.add("Content-Type", "application/x-www-form-urlencoded");
-      ready({.request = std::move(post)});
-    };
-    const auto answered = [self = shared_from_this(), file, form, now, done](const HttpResponse& response,
-                                                                             int attempts) {
-      done(self->of_endpoint(file, form, now, response, attempts));
-    };
-    static_cast<void>(RetriedCall::start({engine_, budget_, options_.retries},
-                                         {.request = request, .outcome = &outcome_of, .done = answered}));
+    if (!file.impersonation) return source;
+    return fmt::format("service account {} impersonated by the {}", shown(file.impersonation->account), source);
   }
 
-  Tokens::Fetched of_endpoint(const File& file, const std::string& form, std::chrono::system_clock::time_point asked_at,
-                              const HttpResponse& response, int attempts) const noexcept {
-    try {
-      const std::vector<std::string> secrets = secrets_of(file.content, form);
-      std::string reason;
-      if (response.failure == HttpFailure::kNone && response.head.status == 200) {
-        try {
-          return taken(parse_google_token(response.body), asked_at, file.source,
-                       quota_project(file.content.quota_project));
-        } catch (const ErrorException& exception) {
-          reason = exception.error().message;
-        }
-      } else {
-        reason = without_secrets(reason_of(response, secrets), secrets);
-      }
-      return {.error = fmt::format("no access token for the {}: {}: {}{}", file.source,
-                                   excerpt(file.content.token_uri, 200), reason, attempts_text(attempts))};
-    } catch (...) {
-      return {.error = current_reason()};
-    }
+  void ask_endpoint(const File& file, const Done& done) {
+    const auto asked = [source = file.source, quota_project = quota_project(file.content.quota_project),
+                        done](const GoogleTokenResult& result) {
+      guarded(done, [&] {
+        if (result.token) return done(taken(*result.token, result.asked_at, source, quota_project));
+        done({.error = fmt::format("no access token for the {}: {}", source, result.error)});
+      });
+    };
+    ask_for_google_token(
+        {engine_, budget_, options_.retries}, file.content,
+        fmt::format("https://www.googleapis.com/auth/devstorage.{}", options_.read_only ? "read_only" : "read_write"),
+        asked);
   }
 
   static Tokens::Fetched taken(GoogleTokenAnswer answer, std::chrono::system_clock::time_point asked_at,
@@ -235,14 +173,14 @@ class Source final : public std::enable_shared_from_this<Source> {
     const bool is_known = knows_metadata_server_;
     const auto request = [host, is_known](const Ready& ready) {
       HttpRequest get{.url = fmt::format("http://{}{}", host, kMetadataPath),
-                      .deadlines = is_known ? kTokenDeadlines : kProbeDeadlines,
+                      .deadlines = is_known ? kGoogleTokenDeadlines : kProbeDeadlines,
                       .without_proxy = true};
       get.headers.add("Metadata-Flavor", "Google");
       ready({.request = std::move(get)});
     };
     const auto outcome = [probes = 0, is_known](const HttpResponse& response) mutable {
       const bool is_last = !is_known && ++probes >= kMostProbes;
-      return is_last ? AttemptOutcome::kAnswered : outcome_of(response);
+      return is_last ? AttemptOutcome::kAnswered : google_token_outcome(response);
     };
     const auto answered = [self = shared_from_this(), host, in_vain = std::move(in_vain), is_known, done,
                            now = engine_->wall_now()](const HttpResponse& response, int attempts) {
@@ -270,7 +208,7 @@ class Source final : public std::enable_shared_from_this<Source> {
           reason = exception.error().message;
         }
       } else if (!is_whole || is_google) {
-        reason = reason_of(response);
+        reason = google_token_refusal(response);
       } else {
         reason = "what answers is none";
       }

@@ -23,7 +23,7 @@ struct GoogleCredentialOptions {
   bool anonymous = false;         ///< Asks without any. Default: false
   std::string access_token = {};  ///< One that does not end. Default: empty, none
   std::string file = {};          ///< Of credentials, in place of those that are looked for. Default: empty
-  bool read_only = false;         ///< Tokens of service accounts cannot write. Default: false
+  bool read_only = false;         ///< Tokens cannot write, but those of users. Default: false
   /// Whether requests go to an emulator, which wants no credentials unless this names some. Default: with an endpoint
   /// that is not Google's (`GcsOptions::endpoint`); also where STORAGE_EMULATOR_HOST or CLOUD_STORAGE_EMULATOR_ENDPOINT
   /// is set

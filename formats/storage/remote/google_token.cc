@@ -6,103 +6,81 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/storage/remote/aws_credential_answer.h"
 #include "millrace/formats/storage/remote/json_web_token.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
 
 using Json = nlohmann::json;
 using Type = GoogleCredentialsFile::Type;
+using std::chrono::seconds;
+using std::chrono::system_clock;
 
-constexpr std::string_view kTokenUri = "https://oauth2.googleapis.com/token";
-constexpr std::chrono::seconds kLifeOfClaims{3600};  // the longest that is allowed
-constexpr std::chrono::seconds kLongestLife = std::chrono::hours(24);
+constexpr seconds kLifeOfClaims{3600};  // the longest that is allowed
+constexpr seconds kLongestLife = std::chrono::hours(24);
 constexpr size_t kLongestToken = 16 << 10;
 
-// Fields of a file, which a message never shows.
-class Fields {
- public:
-  Fields(const Json& document, const std::string& path) : document_(document), path_(path) {}
+[[noreturn]] void refuse(std::string_view what, std::string_view why) {
+  throw ErrorException(ErrorCode::kParse, fmt::format("{} {}", what, why));
+}
 
-  std::optional<std::string> find(const char* name) const {
-    const auto found = document_.find(name);
-    if (found == document_.end() || found->is_null()) return std::nullopt;
-    if (!found->is_string()) refuse(fmt::format("its field '{}' is no text", name));
-    return found->get<std::string>();
+// An object of JSON that others have sent. `what`: in messages, which repeat nothing of it.
+Json object_of(std::string_view text, std::string_view what) {
+  Json document;
+  try {
+    document = parse_json<Json>(text, "");
+  } catch (const ErrorException&) {
+    refuse(what, "is no JSON");
   }
-  std::string require(const char* name) const {
-    std::optional<std::string> value = find(name);
-    if (!value || value->empty()) refuse(fmt::format("it has no '{}'", name));
-    return *std::move(value);
-  }
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw ErrorException(
-        {.code = ErrorCode::kParse, .message = "cannot read the Google credentials: " + why, .shard = path_});
-  }
+  if (!document.is_object()) refuse(what, "is no object of JSON");
+  return document;
+}
 
- private:
-  const Json& document_;
-  const std::string& path_;
-};
+constexpr const char* kAnswer = "the answer with the access token";
 
-// The signed claims or the refresh token go there.
-bool is_safe(std::string_view uri) {
-  if (std::ranges::any_of(uri, [](unsigned char c) { return c <= ' ' || c >= 0x7f; })) return false;
-  const bool is_plain = uri.starts_with("http://");
-  if (!is_plain && !uri.starts_with("https://")) return false;
-  uri.remove_prefix(uri.find("://") + 3);
-  const std::string_view host = uri.substr(0, uri.find_first_of("/?#"));
-  if (host.empty() || host.find('@') != std::string_view::npos) return false;
-  const std::string_view name = host.substr(0, host.find(':'));
-  return !is_plain || name == "localhost" || name == "127.0.0.1" || host.starts_with("[::1]");
+std::string token_of(const Json& answer, const char* name) {
+  const auto found = answer.find(name);
+  if (found == answer.end() || !found->is_string()) refuse(kAnswer, fmt::format("has no '{}'", name));
+  auto token = found->get<std::string>();
+  // It goes into a field of a header.
+  const bool is_printable = std::ranges::all_of(token, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  if (token.empty() || token.size() > kLongestToken || !is_printable) {
+    refuse(kAnswer, fmt::format("has an '{}' that is none", name));
+  }
+  return token;
+}
+
+// The fields of RFC 8693, 2.1, but the subject token.
+std::string exchange_form(const GoogleCredentialsFile& file, const std::string& scope) {
+  constexpr const char* kNames = "urn:ietf:params:oauth:";
+  std::string form =
+      fmt::format("grant_type={}&audience={}&scope={}&requested_token_type={}&subject_token_type={}",
+                  percent_encoded(fmt::format("{}grant-type:token-exchange", kNames)), percent_encoded(file.audience),
+                  percent_encoded(scope), percent_encoded(fmt::format("{}token-type:access_token", kNames)),
+                  percent_encoded(file.subject_token_type));
+  // Who shows no client of the pool says who pays.
+  if (!file.user_project.empty() && file.client_id.empty()) {
+    form += "&options=" + percent_encoded(Json{{"userProject", file.user_project}}.dump());
+  }
+  return form;
 }
 
 }  // namespace
 
-GoogleCredentialsFile parse_google_credentials(std::string_view text, const std::string& path) {
-  Json document;
-  try {
-    document = parse_json<Json>(text, path);
-  } catch (const ErrorException& exception) {
-    Fields(document, path).refuse(exception.error().message);
+std::string google_token_form(const GoogleCredentialsFile& file, const std::string& scope, system_clock::time_point now,
+                              const std::string& subject_token) {
+  if (file.type == Type::kExternalAccount) {
+    return fmt::format("{}&subject_token={}", exchange_form(file, scope), percent_encoded(subject_token));
   }
-  const Fields fields(document, path);
-  if (!document.is_object()) fields.refuse("it is no object of JSON");
-  const std::string type = fields.require("type");
-  GoogleCredentialsFile file;
-  if (type == "service_account") {
-    file.client_email = fields.require("client_email");
-    file.private_key = fields.require("private_key");
-    file.private_key_id = fields.find("private_key_id").value_or("");
-  } else if (type == "authorized_user") {
-    file.type = Type::kAuthorizedUser;
-    file.client_id = fields.require("client_id");
-    file.client_secret = fields.require("client_secret");
-    file.refresh_token = fields.require("refresh_token");
-  } else {
-    fields.refuse(
-        fmt::format("they are of the type {}, of which nothing is known here: only of 'service_account' and "
-                    "'authorized_user'",
-                    shown_json(document["type"])));
-  }
-  file.token_uri = fields.find("token_uri").value_or(std::string(kTokenUri));
-  if (!is_safe(file.token_uri)) fields.refuse("its 'token_uri' is no URL of https");
-  file.quota_project = fields.find("quota_project_id").value_or("");
-  if (std::ranges::any_of(file.quota_project, [](unsigned char c) { return c <= ' ' || c >= 0x7f; })) {
-    fields.refuse("its 'quota_project_id' is no name of a project");
-  }
-  return file;
-}
-
-std::string google_token_form(const GoogleCredentialsFile& file, const std::string& scope,
-                              std::chrono::system_clock::time_point now) {
   if (file.type == Type::kAuthorizedUser) {
     return fmt::format("grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
                        percent_encoded(file.client_id), percent_encoded(file.client_secret),
                        percent_encoded(file.refresh_token));
   }
-  const int64_t issued_at = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+  const int64_t issued_at = std::chrono::floor<seconds>(now.time_since_epoch()).count();
   const nlohmann::ordered_json claims{{"iss", file.client_email},
                                       {"scope", scope},
                                       {"aud", file.token_uri},
@@ -112,33 +90,50 @@ std::string google_token_form(const GoogleCredentialsFile& file, const std::stri
                      sign_json_web_token(claims.dump(), file.private_key_id, file.private_key));
 }
 
+std::string impersonation_body(const GoogleImpersonation& impersonation, const std::string& scope) {
+  return Json{{"delegates", impersonation.delegates},
+              {"scope", Json::array({scope})},
+              {"lifetime", fmt::format("{}s", impersonation.token_lifetime.count())}}
+      .dump();
+}
+
 GoogleTokenAnswer parse_google_token(std::string_view body) {
-  const auto refuse = [](const char* why) {
-    throw ErrorException(ErrorCode::kParse, fmt::format("the answer with the access token {}", why));
-  };
-  Json document;
-  try {
-    document = parse_json<Json>(body, "");
-  } catch (const ErrorException&) {
-    refuse("is no JSON");
+  const Json answer = object_of(body, kAnswer);
+  GoogleTokenAnswer token{.access_token = token_of(answer, "access_token")};
+  const auto life = answer.find("expires_in");
+  if (life == answer.end() || !life->is_number_integer() || life->get<int64_t>() <= 0) {
+    refuse(kAnswer, "does not say when the token ends");
   }
-  if (!document.is_object()) refuse("is no object of JSON");
-  GoogleTokenAnswer answer;
-  const auto token = document.find("access_token");
-  if (token == document.end() || !token->is_string()) refuse("has no 'access_token'");
-  answer.access_token = token->get<std::string>();
-  // It goes into a field of a header.
-  const bool is_printable =
-      std::ranges::all_of(answer.access_token, [](unsigned char c) { return c > ' ' && c < 0x7f; });
-  if (answer.access_token.empty() || answer.access_token.size() > kLongestToken || !is_printable) {
-    refuse("has an 'access_token' that is none");
+  token.expires_in = std::min(seconds(std::min<uint64_t>(life->get<uint64_t>(), 1U << 30)), kLongestLife);
+  return token;
+}
+
+GoogleTokenAnswer parse_impersonated_token(std::string_view body, system_clock::time_point now) {
+  const Json answer = object_of(body, kAnswer);
+  GoogleTokenAnswer token{.access_token = token_of(answer, "accessToken")};
+  const auto time = answer.find("expireTime");
+  const auto ends = time != answer.end() && time->is_string() ? parse_utc_time(time->get<std::string>()) : std::nullopt;
+  if (!ends) refuse(kAnswer, "does not say when the token ends");
+  if (*ends <= now) refuse(kAnswer, "has a token that has ended, by this machine's clock");
+  token.expires_in = std::min(std::chrono::ceil<seconds>(*ends - now), kLongestLife);
+  return token;
+}
+
+std::string parse_subject_token(std::string_view text, const SubjectTokenSource& source) {
+  constexpr const char* kBlanks = " \t\r\n";
+  std::string token(text);
+  if (!source.field.empty()) {
+    const Json object = object_of(text, "what holds the subject token");
+    const auto found = object.find(source.field);
+    if (found == object.end() || !found->is_string()) {
+      refuse("what holds the subject token", fmt::format("has no '{}'", excerpt(printable(source.field))));
+    }
+    token = found->get<std::string>();
   }
-  const auto life = document.find("expires_in");
-  if (life == document.end() || !life->is_number_integer() || life->get<int64_t>() <= 0) {
-    refuse("does not say when the token ends");
-  }
-  answer.expires_in = std::min(std::chrono::seconds(std::min<uint64_t>(life->get<uint64_t>(), 1U << 30)), kLongestLife);
-  return answer;
+  const size_t begin = std::min(token.find_first_not_of(kBlanks), token.size());
+  token = token.substr(begin, token.find_last_not_of(kBlanks) + 1 - begin);
+  if (token.empty()) refuse("the subject token", "is empty");
+  return token;
 }
 
 }  // namespace millrace

@@ -112,7 +112,7 @@ TEST_F(RefusedGoogleCredentials, ThatCannotBeReadAreOneLine) {
   with_password["token_uri"] = fmt::format("https://user:{}@example.org/token", kMark);
   nlohmann::json number = user();
   number["refresh_token"] = 5;
-  nlohmann::json federated{{"type", "external_account"}, {"client_secret", kMark}};
+  nlohmann::json unknown{{"type", "gdch_service_account"}, {"private_key", kMark}};
   const std::string key_error = "the private key is no RSA key in PEM without a password";
   const struct {
     std::string text;
@@ -121,7 +121,7 @@ TEST_F(RefusedGoogleCredentials, ThatCannotBeReadAreOneLine) {
       {fmt::format("{{\"type\": {}", kMark), "cannot read the Google credentials: not JSON (byte 10)"},
       {"[]", "it is no object of JSON"},
       {"{}", "it has no 'type'"},
-      {federated.dump(), "they are of the type \"external_account\", of which nothing is known here"},
+      {unknown.dump(), "they are of the type \"gdch_service_account\", of which nothing is known here"},
       {without_key.dump(), "it has no 'private_key'"},
       {broken_key.dump(), key_error},
       {plain.dump(), "its 'token_uri' is no URL of https"},

@@ -16,9 +16,9 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
-#include "millrace/formats/base64.h"
 #include "millrace/formats/text/lower_case.h"
 #include "tests/formats/storage/remote/accepting_thread.h"
+#include "tests/formats/storage/remote/google_tokens.h"
 #include "tests/formats/storage/remote/google_uploads.h"
 
 namespace millrace::test {
@@ -35,7 +35,6 @@ using std::chrono::system_clock;
 struct Free {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
   void operator()(BIO* bio) const { BIO_free(bio); }
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
 std::string text_of(BIO* bio) {
@@ -44,55 +43,8 @@ std::string text_of(BIO* bio) {
   return {data, static_cast<size_t>(size)};
 }
 
-std::string percent_decode(std::string_view text, bool plus_is_space = false) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    if (text[i] == '%' && i + 2 < text.size()) {
-      std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16);
-      decoded += static_cast<char>(byte);
-      i += 2;
-    } else {
-      decoded += plus_is_space && text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return decoded;
-}
-
-std::map<std::string, std::string> parse_form(std::string_view text) {
-  std::map<std::string, std::string> fields;
-  while (!text.empty()) {
-    const std::string_view field = text.substr(0, text.find('&'));
-    text.remove_prefix(std::min(field.size() + 1, text.size()));
-    const size_t equals = std::min(field.find('='), field.size());
-    fields[percent_decode(field.substr(0, equals), true)] =
-        percent_decode(field.substr(std::min(equals + 1, field.size())), true);
-  }
-  return fields;
-}
-
-std::string from_base64url(std::string text) {
-  std::ranges::replace(text, '-', '+');
-  std::ranges::replace(text, '_', '/');
-  while (text.size() % 4 != 0) text += '=';
-  return decode_base64(text).value_or("");
-}
-
-bool verifies(const std::string& text, const std::string& signature, const std::string& public_key) {
-  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(public_key.data(), static_cast<int>(public_key.size())));
-  const std::unique_ptr<EVP_PKEY, Free> key(PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr));
-  const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
-  if (EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key.get()) != 1) return false;
-  const auto bytes = [](const std::string& of) { return reinterpret_cast<const unsigned char*>(of.data()); };
-  return EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(text), text.size()) == 1;
-}
-
 using Answer = GoogleAnswer;
 using Object = GoogleObject;
-
-Answer oauth_error(const std::string& error, const std::string& description) {
-  return {.status = 400, .body = Json{{"error", error}, {"error_description", description}}.dump()};
-}
 
 }  // namespace
 
@@ -170,8 +122,7 @@ class GoogleServer::Server {
     const size_t question = std::min(request.target.find('?'), request.target.size());
     const std::string path = request.target.substr(0, question);
     auto query = parse_form(std::string_view(request.target).substr(std::min(question + 1, request.target.size())));
-    if (path == "/token") return token(request);
-    if (path == "/computeMetadata/v1/instance/service-accounts/default/token") return metadata(request);
+    if (auto given = tokens_.answer(request, "http://" + host())) return *std::move(given);
     const bool is_upload = path.starts_with("/upload/");
     const std::string_view buckets = is_upload ? "/upload/storage/v1/b/" : "/storage/v1/b/";
     if (!path.starts_with(buckets)) return {.status = 404, .body = "Not Found"};
@@ -188,68 +139,6 @@ class GoogleServer::Server {
     return media(bucket, percent_decode(path.substr(end + 3)), request, query);
   }
 
-  std::string issue() {
-    std::string token = fmt::format("{}-{}", options_.token_mark, ++num_tokens_);
-    tokens_[token] = options_.now() + options_.token_life;
-    return token;
-  }
-  std::string token_body() {
-    return Json{{"access_token", issue()}, {"expires_in", options_.token_life.count()}, {"token_type", "Bearer"}}
-        .dump();
-  }
-
-  Answer token(const GoogleRequest& request) {
-    auto form = parse_form(request.body);
-    const auto type = request.headers.find("content-type");
-    if (request.method != "POST" || type == request.headers.end() ||
-        type->second != "application/x-www-form-urlencoded") {
-      return oauth_error("invalid_request", "no form was posted");
-    }
-    if (form["grant_type"] == "refresh_token") {
-      if (form["client_id"] != options_.client_id || form["client_secret"] != options_.client_secret) {
-        return oauth_error("invalid_client", "The OAuth client was not found.");
-      }
-      if (form["refresh_token"] != options_.refresh_token) {
-        return oauth_error("invalid_grant", "Token has been expired or revoked.");
-      }
-      return {.body = token_body()};
-    }
-    if (form["grant_type"] != "urn:ietf:params:oauth:grant-type:jwt-bearer") {
-      return oauth_error("unsupported_grant_type", "Invalid grant_type");
-    }
-    const std::string why = why_refused(form["assertion"]);
-    return why.empty() ? Answer{.body = token_body()} : oauth_error("invalid_grant", why);
-  }
-
-  std::string why_refused(const std::string& assertion) const {
-    const size_t first = assertion.find('.');
-    const size_t last = assertion.rfind('.');
-    if (first == std::string::npos || first == last) return "the assertion has not three parts";
-    if (!verifies(assertion.substr(0, last), from_base64url(assertion.substr(last + 1)), options_.public_key)) {
-      return "Invalid JWT Signature.";
-    }
-    const Json header = Json::parse(from_base64url(assertion.substr(0, first)));
-    const Json claims = Json::parse(from_base64url(assertion.substr(first + 1, last - first - 1)));
-    if (header.at("alg") != "RS256" || header.at("typ") != "JWT") return "the header is another";
-    if (claims.at("iss") != options_.account) return "Invalid issuer";
-    if (claims.at("aud") != "http://" + host() + "/token") return "Invalid audience";
-    const auto scope = claims.at("scope").get<std::string>();
-    const std::string known = "https://www.googleapis.com/auth/devstorage.";
-    if (scope != known + "read_write" && scope != known + "read_only") return "Invalid scope";
-    const auto now = std::chrono::floor<std::chrono::seconds>(options_.now().time_since_epoch()).count();
-    const auto issued_at = claims.at("iat").get<int64_t>();
-    const auto ends_at = claims.at("exp").get<int64_t>();
-    const bool is_in_time = issued_at <= now && now < ends_at && ends_at - issued_at <= 3600;
-    return is_in_time ? "" : "Token must be a short-lived token (60 minutes) and in a reasonable timeframe.";
-  }
-
-  Answer metadata(const GoogleRequest& request) {
-    const auto flavor = request.headers.find("metadata-flavor");
-    if (flavor == request.headers.end() || flavor->second != "Google") return {.status = 403, .body = "Forbidden"};
-    if (!options_.has_account) return {.status = 404, .headers = {{"Metadata-Flavor", "Google"}}, .body = "Not Found"};
-    return {.headers = {{"Metadata-Flavor", "Google"}}, .body = token_body()};
-  }
-
   std::optional<Answer> refuse(const GoogleRequest& request) const {
     const auto field = request.headers.find("authorization");
     if (field == request.headers.end()) {
@@ -257,10 +146,8 @@ class GoogleServer::Server {
       return google_api_error(401, "required",
                               "Anonymous caller does not have storage.objects.get access to the object.");
     }
-    const auto found = tokens_.find(field->second.substr(std::min<size_t>(7, field->second.size())));
-    const bool is_valid =
-        field->second.starts_with("Bearer ") && found != tokens_.end() && options_.now() < found->second;
-    return is_valid ? std::nullopt : std::optional(google_api_error(401, "authError", "Invalid Credentials"));
+    return tokens_.is_valid(field->second) ? std::nullopt
+                                           : std::optional(google_api_error(401, "authError", "Invalid Credentials"));
   }
 
   static Answer list(const std::map<std::string, Object>& objects, std::map<std::string, std::string>& query) {
@@ -335,10 +222,9 @@ class GoogleServer::Server {
   mutable std::mutex mutex_;
   std::map<std::string, std::map<std::string, Object>> buckets_;
   GoogleUploads uploads_;
-  std::map<std::string, system_clock::time_point> tokens_;  // and when they end
+  GoogleTokens tokens_{options_};
   std::vector<GoogleRequest> requests_;
   uint64_t num_puts_ = 0;
-  uint64_t num_tokens_ = 0;
 
   AcceptingThread thread_;
 };
@@ -441,6 +327,10 @@ size_t GoogleServer::num_sessions() const { return server_->num_sessions(); }
 std::string GoogleServer::host() const { return server_->host(); }
 std::string GoogleServer::endpoint() const { return "http://" + server_->host(); }
 std::string GoogleServer::token_uri() const { return endpoint() + "/token"; }
+std::string GoogleServer::impersonation_url() const {
+  return fmt::format("{}/v1/projects/-/serviceAccounts/{}:generateAccessToken", endpoint(),
+                     GoogleServerOptions::kImpersonated);
+}
 std::vector<GoogleRequest> GoogleServer::requests() const { return server_->requests(); }
 
 }  // namespace millrace::test

@@ -55,6 +55,9 @@ enum class GoogleUploadFault {
 };
 
 struct GoogleServerOptions {
+  /// The account that may be impersonated.
+  static constexpr const char* kImpersonated = "trainer@project.iam.gserviceaccount.com";
+
   /// Of each request; called on the server's thread. Null: nothing goes wrong
   std::function<GoogleFault(const GoogleRequest&)> fault = nullptr;
   /// Of each request, whose body is not there yet, nor its number. Null: nothing goes wrong
@@ -66,15 +69,18 @@ struct GoogleServerOptions {
   std::string client_id = {};              ///< of the user
   std::string client_secret = {};          ///< the same
   std::string refresh_token = {};          ///< the same
+  std::string audience = {};               ///< of a pool of external accounts
+  std::string subject_token = {};          ///< that is exchanged there, and given by its provider
   bool has_account = true;                 ///< of the metadata server
   std::chrono::seconds token_life{3600};   ///< of access tokens
   std::string token_mark = "ya29.secret";  ///< how access tokens begin
   bool is_public = false;                  ///< whether objects are given without a token
 };
 
-/// Google's token endpoint, the metadata server of a virtual machine and the JSON API of Cloud Storage, on one port of
-/// 127.0.0.1. Claims are verified: signature, audience, scope, times; objects have generations, ranges, listings by
-/// pages; they are written by uploads in one request and by resumable ones.
+/// Google's token endpoint, its exchange of subject tokens, the provider of these, IAM's `generateAccessToken`, the
+/// metadata server of a virtual machine and the JSON API of Cloud Storage, on one port of 127.0.0.1. Claims are
+/// verified: signature, audience, scope, times; objects have generations, ranges, listings by pages; they are written
+/// by uploads in one request and by resumable ones.
 class GoogleServer {
  public:
   explicit GoogleServer(GoogleServerOptions options = {});
@@ -91,7 +97,8 @@ class GoogleServer {
   [[nodiscard]] size_t num_sessions() const;                                     ///< of uploads that have not ended
   [[nodiscard]] std::string host() const;                                        ///< `127.0.0.1:PORT`
   [[nodiscard]] std::string endpoint() const;                                    ///< `http://127.0.0.1:PORT`
-  [[nodiscard]] std::string token_uri() const;
+  [[nodiscard]] std::string token_uri() const;  ///< of the endpoint and of the exchange
+  [[nodiscard]] std::string impersonation_url() const;
   [[nodiscard]] std::vector<GoogleRequest> requests() const;  ///< all so far, in their order
 
  private:

@@ -53,6 +53,34 @@ TEST(GoogleToken, IsAskedForWithTheRefreshTokenOfAUser) {
             "grant_type=refresh_token&client_id=id&client_secret=a%2Bb%26c&refresh_token=1%2F%2F0%3Dd%20e");
 }
 
+// RFC 8693, 2.1.
+TEST(GoogleToken, IsExchangedForASubjectToken) {
+  GoogleCredentialsFile file{.type = Type::kExternalAccount,
+                             .audience = "//iam.googleapis.com/p/q",
+                             .subject_token_type = "urn:ietf:params:oauth:token-type:jwt"};
+  const std::string form =
+      "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&audience=%2F%2Fiam.googleapis.com%2Fp%2Fq"
+      "&scope=a%20scope&requested_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token"
+      "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Ajwt";
+  EXPECT_EQ(google_token_form(file, "a scope", {}, "a+b"), form + "&subject_token=a%2Bb");
+  file.user_project = "p1";
+  EXPECT_EQ(google_token_form(file, "a scope", {}, "a"),
+            form + "&options=%7B%22userProject%22%3A%22p1%22%7D&subject_token=a");
+  file.client_id = "client";
+  EXPECT_EQ(google_token_form(file, "a scope", {}, "a"), form + "&subject_token=a");
+}
+
+TEST(GoogleToken, OfAnImpersonatedAccountLivesUntilItsTime) {
+  const std::chrono::system_clock::time_point now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
+  const auto answer_until = [&](const std::string& time) {
+    return parse_impersonated_token(R"({"accessToken": "a", "expireTime": ")" + time + "\"}", now);
+  };
+  EXPECT_EQ(answer_until("2026-11-28T01:00:00Z").expires_in, std::chrono::hours(1));
+  EXPECT_EQ(answer_until("2026-11-28T00:00:00.045123456Z").expires_in, std::chrono::seconds(1));
+  EXPECT_EQ(answer_until("2027-11-28T01:00:00Z").expires_in, std::chrono::hours(24));
+  EXPECT_EQ(answer_until("2026-11-28T01:00:00Z").access_token, "a");
+}
+
 TEST(GoogleToken, LivesADayAtMost) {
   // RFC 6749, 5.1.
   const GoogleTokenAnswer answer = parse_google_token(

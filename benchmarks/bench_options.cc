@@ -44,13 +44,14 @@ void refuse_together(const po::variables_map& given, std::string_view option,
   refuse_given(given, others, fmt::format("has no effect with {}", option));
 }
 
-// Whether it is no name of a workload but TFRecord files, which also end in .tfrec.
+// Whether it is no name of a workload but TFRecord files, which also end in .tfrec, or a folder, which is refused as
+// one.
 bool is_pattern(std::string_view text) {
   if (text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrec") != std::string_view::npos)
     return true;
   std::error_code code;  // a name that is too long is no file
   return !std::ranges::any_of(all_workloads(), [&](const Workload& workload) { return workload.name == text; }) &&
-         std::filesystem::is_regular_file(text, code);
+         std::filesystem::exists(text, code);
 }
 
 // Options that the workload has a say in.
@@ -238,6 +239,9 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
          "seed", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
     options.workload = options.pipeline;
   } else {
+    if (options.workload.empty() && !options.shards.empty()) {
+      refuse("--shards needs a workload, as in `dataset_bench mlm --shards FILES`; `dataset_bench FILES` needs none");
+    }
     if (options.workload.empty())
       refuse(
           "nothing to measure: TFRecord files such as 'data/*.tfrecord', a workload or --pipeline; see dataset_bench "

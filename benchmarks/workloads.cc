@@ -8,11 +8,23 @@
 #include "benchmarks/bench_shards.h"
 #include "benchmarks/workload_features.h"
 #include "millrace/formats/example/survey.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/pipeline/definition/pipeline_def.h"
 
 namespace millrace {
 namespace {
+
+// A run of them would end at once, with a count of batches that does not say why.
+void refuse_empty_files(const std::string& pattern) {
+  const Shards& shards = bench_shards(pattern);
+  const auto is_empty = [](const Shard& shard) { return known_size(shard.path) == 0U; };
+  if (!std::ranges::all_of(shards.list(), is_empty)) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = fmt::format("{} of 0 bytes, without a record; give TFRecord files that hold some",
+                                               shards.size() == 1 ? "a file" : fmt::format("{} files", shards.size())),
+                        .shard = pattern});
+}
 
 Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
   return Dataset::tfrecord(bench_shards(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
@@ -273,11 +285,13 @@ const Workload& find_workload(std::string_view name) {
     if (workload.name == name) return workload;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", workload.name);
   }
-  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no workload '{}'; there are: {}", name, names));
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("no workload and no file '{}'; workloads: {}", name, names));
 }
 
 MadeWorkload make_workload(const BenchOptions& options) {
   if (!options.pipeline.empty()) return {PipelineDef::load(options.pipeline).dataset()};
+  if (!options.shards.empty()) refuse_empty_files(options.shards);
   return find_workload(options.workload).make(options);
 }
 

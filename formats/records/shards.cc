@@ -182,7 +182,7 @@ Shards Shards::glob(const std::string& pattern, const GlobProgress& progress) {
   std::error_code unknown;
   if (pattern.starts_with('@') && !std::filesystem::exists(pattern, unknown)) return from_list(pattern.substr(1));
   if (std::filesystem::is_directory(pattern, unknown)) {
-    refuse(fmt::format("'{}' is a folder; its files are '{}/*'", pattern, pattern));
+    refuse(fmt::format("'{}' is a folder; for the files in it give '{}/*'", pattern, without_slashes(pattern)));
   }
   return from_matches(pattern, glob_anywhere(pattern, progress));
 }

@@ -408,7 +408,7 @@ TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {
                  "like cannot be told: measure them as they are with the workload read, or write the pipeline down "
                  "for --pipeline (shard " +
                      path("c") + fmt::format(", offset {}, record 1)", record({{"x", {1}}}).size() + kFrame));
-  RecordWriter(path("empty"), {}).close();
+  RecordWriter(path("empty"), {.compression = Compression::kGzip}).close();
   expect_refused(bench({path("empty"), "--batches", "3"}),
                  "invalid_argument: there are no records (file " + path("empty") + ")");
 }
@@ -633,8 +633,10 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()},
-       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, mlm_gz, quest, bucket, pad, images, jpeg, "
-       "jpeg_scaled, noop, noop_rows"},
+       "no workload and no file 'mln'; workloads: read, global_shuffle, examples, mlm, mlm_gz, quest, bucket, pad, "
+       "images, jpeg, jpeg_scaled, noop, noop_rows"},
+      {{"--shards", glob()},
+       "--shards needs a workload, as in `dataset_bench mlm --shards FILES`; `dataset_bench FILES` needs none"},
       {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
        "'more' is a word too many (patterns such as 'data/*.tfrecord' go in quotes, so that the shell leaves them "
@@ -696,6 +698,17 @@ TEST_F(DatasetBench, TheNameOfAWorkloadIsNoFileOfThatName) {
   EXPECT_EQ(run("other").exit_code, 0);
 }
 
+TEST_F(DatasetBench, AFolderIsRefusedWithThePatternOfItsFiles) {
+  fs::create_directory(folder_ / "data");
+  const auto run = [&](const std::string& arguments) {
+    return run_child({"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" " + arguments, folder_.string(), test::kDatasetBench});
+  };
+  const std::string line = " is a folder; for the files in it give 'data/*'";
+  expect_refused(run("data"), "invalid_argument: 'data'" + line);
+  expect_refused(run("data/"), "invalid_argument: 'data/'" + line);
+  expect_refused(run("mlm --shards data"), "invalid_argument: 'data'" + line);
+}
+
 TEST_F(DatasetBench, APatternWithoutFilesIsOneLine) {
   const std::string pattern = (folder_ / "train-*.tfrecord").string();
   expect_refused(bench({"mlm", "--shards", pattern}), fmt::format("invalid_argument: no file matches '{}'", pattern));
@@ -710,10 +723,24 @@ TEST_F(DatasetBench, AShardThatIsNotThereIsOneLine) {
 }
 
 TEST_F(DatasetBench, ShardsWithoutARecordAreOneLine) {
-  for (const char* name : {"a", "b"}) RecordWriter(path(name)).close();
+  // Compressed, so that they have bytes.
+  for (const char* name : {"a", "b"}) RecordWriter(path(name), {.compression = Compression::kGzip}).close();
   const std::string line = "cardinality: the data ends after 0 batches of the measurement";
   expect_refused(hashed({"mlm"}), line);
   expect_refused(bench_shards({"read", "--seconds", "0.1"}), line);
+}
+
+TEST_F(DatasetBench, ShardsOfNoByteAreOneLine) {
+  const auto say = [](const std::string& what, const std::string& file) {
+    return "invalid_argument: " + what + " of 0 bytes, without a record; give TFRecord files that hold some (file " +
+           file + ")";
+  };
+  std::ofstream(path("a"), std::ios::trunc).close();
+  EXPECT_EQ(hashed({"mlm"}).exit_code, 0) << "b has records";
+  std::ofstream(path("b"), std::ios::trunc).close();
+  for (const char* workload : {"mlm", "read"}) expect_refused(hashed({workload}), say("2 files", glob()));
+  expect_refused(bench({glob()}), say("2 files", glob()));
+  expect_refused(bench({path("a")}), say("a file", path("a")));
 }
 
 TEST_F(DatasetBench, AFeatureThatARecordLacksIsOneLine) {

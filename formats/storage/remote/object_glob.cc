@@ -37,7 +37,7 @@ class Glob {
     if (url_.key.empty() || url_.key.ends_with('/')) {
       const std::string folder = url_.key.empty() ? fmt::format("{}://{}/", url_.scheme, url_.bucket) : pattern;
       throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("'{}' is a folder; its objects are '{}*'", pattern, folder));
+                           fmt::format("'{}' is a folder; for the objects in it give '{}*'", pattern, folder));
     }
   }
   ~Glob() {

@@ -117,8 +117,10 @@ TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
 }
 
 TEST(Shards, AFolderIsNoPatternOfFiles) {
-  EXPECT_THAT(message_of([] { (void)Shards::glob("/proc/self"); }),
-              HasSubstr("'/proc/self' is a folder; its files are '/proc/self/*'"));
+  for (const std::string folder : {"/proc/self", "/proc/self/"}) {
+    EXPECT_THAT(message_of([&] { (void)Shards::glob(folder); }),
+                HasSubstr("'" + folder + "' is a folder; for the files in it give '/proc/self/*'"));
+  }
 }
 
 // Of files below a folder of its own; `/` at the end makes an empty folder.

@@ -82,8 +82,8 @@ TEST(S3Glob, FollowsTheRulesOfLocalFiles) {
   EXPECT_THAT(keys("train/sub"), ElementsAre("train/sub/"));
   EXPECT_THAT(keys("none/*"), IsEmpty());
   EXPECT_THAT(error_of(options_of(server), "s3://bucket/train/"),
-              HasSubstr("is a folder; its objects are 's3://bucket/train/*'"));
-  EXPECT_THAT(error_of(options_of(server), "s3://bucket"), HasSubstr("its objects are 's3://bucket/*'"));
+              HasSubstr("is a folder; for the objects in it give 's3://bucket/train/*'"));
+  EXPECT_THAT(error_of(options_of(server), "s3://bucket"), HasSubstr("for the objects in it give 's3://bucket/*'"));
 }
 
 TEST(S3Glob, GivesKeysOfAllBytesAsTheyAre) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "millrace/formats/utf8.h"
 #include "millrace/pipeline/plan/defer_copy.h"
@@ -183,10 +184,11 @@ std::span<const Rewrite> all_rewrites() {
 PlanNodePtr rewrite_plan(PlanNodePtr plan, std::span<const std::string> disabled,
                          std::vector<AppliedRewrite>& applied) {
   for (const std::string& name : disabled) {
-    const auto rewrites = all_rewrites();
-    if (std::none_of(rewrites.begin(), rewrites.end(), [&](const Rewrite& rewrite) { return rewrite.name == name; })) {
-      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no rewrite '{}'", name));
-    }
+    std::vector<std::string_view> known;
+    for (const Rewrite& rewrite : all_rewrites()) known.push_back(rewrite.name);
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("no rewrite '{}'; there are: {}", name, fmt::join(known, ", ")));
   }
   for (const Rewrite& rewrite : all_rewrites()) {
     if (std::find(disabled.begin(), disabled.end(), rewrite.name) == disabled.end())

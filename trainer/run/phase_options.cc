@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
@@ -114,6 +115,13 @@ PhaseOptions parse_phase(const std::string& text, const PhaseOptions& others) {
     po::store(po::command_line_parser(arguments_of(text)).options(described).style(style).run(), given);
     po::notify(given);
     take_phase_options(options, given);
+  } catch (const po::unknown_option& error) {
+    // With its value: `--seed=3`.
+    const std::string written = error.get_option_name();
+    std::vector<std::string> names;
+    for (const auto& option : described.options()) names.push_back(option->long_name());
+    refuse(fmt::format("no '{}' in a phase; there are: {}",
+                       printable(excerpt(written.substr(2, written.find('=') - 2))), fmt::join(names, ", ")));
   } catch (const po::error& error) {
     refuse(error.what());
   } catch (const ErrorException& error) {

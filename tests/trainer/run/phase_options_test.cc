@@ -172,7 +172,11 @@ TEST(PhaseOptions, RefuseWhatCannotBeInOneLine) {
   EXPECT_THAT(refused({"--start-rate", "1e-6", "--warmup-steps", "0"}), HasSubstr("but there is no warm-up"));
   EXPECT_THAT(refused({"--keep-best-by", "accuracy"}), HasSubstr("--keep-best-by says nothing without"));
   EXPECT_THAT(refused({"--phase", "steps=0"}), HasSubstr("--phase steps=0: --steps is 0; 1 to "));
-  EXPECT_THAT(refused({"--phase", "seed=3"}), HasSubstr("--phase seed=3: "));
+  EXPECT_THAT(
+      refused({"--phase", "seed=3"}),
+      HasSubstr("--phase seed=3: no 'seed' in a phase; there are: steps, epochs, optimizer, learning-rate, "
+                "start-rate, end-rate, warmup-steps, decay, milestones, milestone-factor, weight-decay, freeze"));
+  EXPECT_THAT(refused({"--phase", "steps=3,learning=1"}), HasSubstr("no 'learning' in a phase; there are: steps, "));
   EXPECT_THAT(refused({"--phase", "steps=3,,decay=cosine"}), HasSubstr("'' is not NAME=VALUE"));
   EXPECT_THAT(refused({"--phase", "decay=up"}), HasSubstr("--phase decay=up: --decay is up, must be"));
   EXPECT_THAT(refused({"--phase", "steps=20", "--phase", "steps=9,warmup-steps=10"}),

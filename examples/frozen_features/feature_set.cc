@@ -16,8 +16,10 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/writer.h"
 #include "millrace/formats/json/read_json.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/not_finite.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/shard_set_folder.h"
 #include "millrace/trainer/run/shard_set_writer.h"
 
@@ -202,7 +204,9 @@ std::optional<FeatureSet> write_feature_set(const FeatureSetOptions& options) {
 
 FeatureSet read_feature_set(const std::string& folder) {
   const std::string path = (fs::path(folder) / kStatistics).string();
-  auto set = read_json<FeatureSet>(path, "statistics of a set of features");
+  const std::optional<std::string> text = find_whole_anywhere(path, "statistics of a set of features");
+  if (!text) throw MissingData(fmt::format("there is no {}; prepare_frozen_features writes it", path));
+  auto set = json_as<FeatureSet>(*text, path);
   const size_t classes = set.classes.size();
   if (classes < 2 || set.train.size() != classes || set.test.size() != classes || set.mean.empty() ||
       set.mean.size() != set.deviation.size()) {

@@ -67,8 +67,8 @@ struct FeatureSetOptions {
 /// cannot be decoded, or a class of which nothing is left then, an error that names it. The folder stays as it was.
 [[nodiscard]] std::optional<FeatureSet> write_feature_set(const FeatureSetOptions& options);
 
-/// Reads statistics.json, which is there only where a set is whole. Throws `kIo` and `kParse` naming the file, also for
-/// numbers that do not fit together.
+/// Reads statistics.json, which is there only where a set is whole. Throws MissingData without it, `kIo`, and `kParse`
+/// naming the file, also for numbers that do not fit together.
 [[nodiscard]] FeatureSet read_feature_set(const std::string& folder);
 /// A part in its order: `features` and `label`.
 [[nodiscard]] Dataset feature_rows(const std::string& folder, const FeatureSet& set, FeatureSplit split);

@@ -9,10 +9,11 @@
 #include "examples/mlm/fill_mask_options.h"
 #include "examples/mlm/mask_filler.h"
 #include "millrace/command_line/command_line.h"
-#include "millrace/formats/error.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "millrace/trainer/run/local_copy.h"
+#include "millrace/trainer/run/output_folder.h"
 
 namespace {
 
@@ -57,13 +58,13 @@ void print_brief(const std::string& text, const FilledText& filled, size_t width
 int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
-  MaskFiller filler(local_copy(options->model), {.ignored_config_fields = options->ignored_config_fields});
+  MaskFiller filler(model_folder(local_copy(options->model), "train_mlm"),
+                    {.ignored_config_fields = options->ignored_config_fields});
   for (size_t i = 0; i < options->texts.size(); ++i) {
-    if (options->texts[i].find(filler.mask()) != std::string::npos) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in {}", filler.mask(), options->places[i]));
+    require(options->texts[i].find(filler.mask()) != std::string::npos,
+            fmt::format("no {0} in {1}; write {0} in the place of a word", filler.mask(), options->places[i]));
   }
-  size_t width = 0;
-  for (const std::string& text : options->texts) width = std::max(width, text.size());
+  const size_t width = std::ranges::max_element(options->texts, {}, &std::string::size)->size();
   std::vector<FilledText> kept;  // their logits are
   std::vector<NamedTensor> logits;
   for (const std::string& text : options->texts) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
@@ -56,9 +57,7 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
                             .shard = text_file});
     }
   }
-  if (options.texts.empty()) {
-    throw ErrorException(ErrorCode::kInvalidArgument, "no text given; see fill_mask --help");
-  }
+  require(!options.texts.empty(), "no text given, such as 'a [MASK] of files'; see fill_mask --help");
   return options;
 }
 

@@ -88,13 +88,13 @@ std::optional<Options> parse(int argc, char** argv) {
   if (!given) return std::nullopt;
   options.binning = !given->contains("no-binning") && !options.shards.empty();
   options.json = given->contains("json");
-  require(!options.shards.empty() || !options.csv.empty(), "nothing to do: neither --shards nor --csv is given");
+  require(!options.shards.empty() || !options.csv.empty(), "nothing to do: give --csv FILE, or --shards DIR, or both");
   if (options.out.empty()) options.out = options.models + "/submission.csv";
   return options;
 }
 
 Models find_models(const Options& options) {
-  Models models{.best = best_models_of_folds(local_copy(options.models), options.folds)};
+  Models models{.best = best_models_of_folds(local_copy(options.models), options.folds, "train_quest")};
   models.format = read_quest_format(models.first());
   for (const auto& [fold, folder] : models.best) {
     models.folds.push_back(fold);

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "examples/csv/csv_table.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/writer.h"
 #include "millrace/formats/json/read_json.h"
@@ -77,13 +78,12 @@ void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::
 }
 
 void QuestFormat::check_same(const QuestFormat& other, const std::string& mine, const std::string& others) const {
-  const char* what = nullptr;
+  std::string_view what;
   if (folds != other.folds || split_digest != other.split_digest) what = "another split of rows into folds";
   if (tokenizer_digest != other.tokenizer_digest) what = "another tokenizer";
   if (limits != other.limits) what = "other limits";
   if (targets != other.targets) what = "other targets";
-  if (what == nullptr) return;
-  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} has {} than {}", mine, what, others));
+  require(what.empty(), fmt::format("{} has {} than {}; both must be of one prepare_quest", mine, what, others));
 }
 
 std::string QuestStatistics::shard_name(bool train, int64_t fold) const {
@@ -182,8 +182,8 @@ QuestStatistics read_quest_set(const std::string& folder) {
   }
   for (int64_t i = 0; i < 2 * std::ssize(statistics.fold_rows); ++i) {
     const std::string shard = path_in(folder, statistics.shard_name(i % 2 == 0, i / 2));
-    if (exists_anywhere(shard)) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("fold {} is not whole: {} is missing", i / 2, shard));
+    require(exists_anywhere(shard),
+            fmt::format("fold {} is not whole: {} is missing; run prepare_quest again", i / 2, shard));
   }
   return statistics;
 }

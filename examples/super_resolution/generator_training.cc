@@ -10,6 +10,7 @@
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/trainer/metrics/psnr.h"
+#include "millrace/trainer/run/output_folder.h"
 #include "millrace/trainer/run/run_spec.h"
 #include "millrace/trainer/run/training_run.h"
 
@@ -28,6 +29,8 @@ std::shared_ptr<const Vgg> features_of(const GeneratorTraining& training) {
   return std::make_shared<const Vgg>(Vgg::drawn({{16, 16}, {32, 32}, {64, 64}}, 0));
 }
 
+std::string generator_folder(const std::string& given) { return model_folder(given, "train_super_resolution"); }
+
 // What is trained, and on what.
 struct Parts {
   explicit Parts(const GeneratorTraining& training)
@@ -36,8 +39,10 @@ struct Parts {
                .losses = training.losses,
                .discriminator = training.discriminator,
                .features = features_of(training),
-               .teacher = training.teacher.empty() ? nullptr : std::make_shared<TrainedGenerator>(training.teacher),
-               .generator_folder = training.model}),
+               .teacher = training.teacher.empty()
+                              ? nullptr
+                              : std::make_shared<TrainedGenerator>(generator_folder(training.teacher)),
+               .generator_folder = training.model.empty() ? "" : generator_folder(training.model)}),
         global_batch(training.run.global_batch) {}
 
   // They must not outlive this.
@@ -139,7 +144,7 @@ std::optional<GeneratorTraining> parse_generator_training(int argc, char** argv,
     if (was_given(*given, name)) *loss = *value;
   }
   if (losses.adversarial == 0) {
-    refuse_given(*given, {"discriminator-channels", "discriminator-levels"}, "is of --gan");
+    refuse_given(*given, {"discriminator-channels", "discriminator-levels"}, "needs --gan");
   }
   if (losses.adversarial > 0) {
     const RunOptions& run = training.run;
@@ -149,14 +154,15 @@ std::optional<GeneratorTraining> parse_generator_training(int argc, char** argv,
                     "least; --global-batch is {}, --replicas {}",
                     run.global_batch, run.replicas));
   }
-  if (losses.perceptual == 0) refuse_given(*given, {"features"}, "is of the perceptual term, whose factor is 0");
+  if (losses.perceptual == 0)
+    refuse_given(*given, {"features"}, "needs the perceptual term: --gan, or --perceptual above 0");
   ImagePairsOptions& pairs = training.pairs;
   if (pairs.records.empty()) {
     refuse_given(*given, {"evaluation-records", "crop", "peak"}, "goes with --records");
     if (pairs.shards.empty()) pairs.shards = training.run.out + "/shards";
   } else {
-    refuse_given(*given, {"shards"}, "and --records are two kinds of files");
-    require(was_given(*given, "crop"), "--records needs --crop");
+    refuse_given(*given, {"shards"}, "and --records are two kinds of files; give one");
+    require(was_given(*given, "crop"), "--records needs --crop, the pixels of a side of their high_res_image");
   }
   pairs.augment = !given->contains("no-augment");
   if (!pairs.augment) refuse_given(*given, {"brightness", "contrast"}, "and --no-augment cannot be together");

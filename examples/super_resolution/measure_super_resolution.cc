@@ -201,7 +201,8 @@ int run(int argc, char** argv) {
   }
   std::vector<std::unique_ptr<const TrainedGenerator>> generators;
   for (const auto& [name, folder] : options->models) {
-    generators.push_back(std::make_unique<TrainedGenerator>(model_folder(local_copy(folder))));
+    generators.push_back(
+        std::make_unique<TrainedGenerator>(model_folder(local_copy(folder), "train_super_resolution")));
   }
   std::unique_ptr<const Vgg> network;
   if (!options->features.empty()) network = std::make_unique<const Vgg>(Vgg::read(options->features));

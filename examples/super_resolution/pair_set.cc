@@ -22,6 +22,7 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/ops/images/crop_window.h"
 #include "millrace/pipeline/run/executor.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/ordered_work.h"
 #include "millrace/trainer/run/shard_set_writer.h"
 
@@ -232,7 +233,9 @@ std::optional<PairSetStatistics> write_pair_set(std::vector<std::string> picture
 
 PairSetStatistics read_pair_set(const std::string& folder) {
   const std::string path = path_in(folder, "statistics.json");
-  auto statistics = json_as<PairSetStatistics>(read_whole_anywhere(path, "statistics of a set of pairs"), path);
+  const std::optional<std::string> text = find_whole_anywhere(path, "statistics of a set of pairs");
+  if (!text) throw MissingData(fmt::format("there is no {}; prepare_super_resolution writes it", path));
+  auto statistics = json_as<PairSetStatistics>(*text, path);
   if (statistics.scale == kUpscaling && statistics.shards == kPairShards && statistics.train.elements > 0 &&
       statistics.validation.elements >= 0 && statistics.crop > 0 && statistics.crop % kUpscaling == 0) {
     return statistics;

@@ -72,7 +72,7 @@ struct PairSetStatistics {
 std::optional<PairSetStatistics> write_pair_set(std::vector<std::string> pictures, const std::string& folder,
                                                 const PairSetOptions& options);
 
-/// That of a folder, which may be one of a bucket. Throws `kIo` and `kParse` naming the file.
+/// That of a folder, which may be one of a bucket. Throws MissingData without it, `kIo`, and `kParse` naming the file.
 [[nodiscard]] PairSetStatistics read_pair_set(const std::string& folder);
 /// The shards of a split, with their numbers of elements. Throws `kInvalidArgument` for a split without elements.
 [[nodiscard]] Shards pair_shards(const std::string& folder, PairSetStatistics statistics, Split split);

@@ -95,7 +95,7 @@ int run(int argc, char** argv) {
   const auto files = files_of(*options);
   Tiling& tiling = options->tiling;
   const WorkerLimit limit(checked_threads(tiling.threads));
-  const TrainedGenerator generator(model_folder(local_copy(options->model)));
+  const TrainedGenerator generator(model_folder(local_copy(options->model), "train_super_resolution"));
   const Upscaler upscaler = upscaler_of(generator);
   if (!options->out.empty()) make_folder(options->out);
   const StopSignals signals;

@@ -166,7 +166,7 @@ int run(int argc, char** argv) {
   const auto options = parse_options(argc, argv);
   if (!options) return 0;
   const WorkerLimit limit(checked_threads(options->threads));
-  const std::string folder = model_folder(local_copy(options->model));
+  const std::string folder = model_folder(local_copy(options->model), "train_text_to_text");
   const std::string tokenizer_file = folder + "/tokenizer.json";
   const TextEncoder encoder(load_text_task(folder), Tokenizer::load(tokenizer_file), tokenizer_file);
   const T5Classifier model(load_t5_config(folder), encoder.class_tokens());

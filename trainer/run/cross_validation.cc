@@ -97,23 +97,30 @@ std::vector<int64_t> parse_folds(const std::string& option, std::span<const std:
   return folds;
 }
 
-std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<int64_t> folds) {
+std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<int64_t> folds,
+                                            std::string_view written_by) {
   const auto require = [](bool holds, const std::string& message) {
     if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
   };
   if (folds.empty()) folds = folds_in(out);
-  require(!folds.empty(), fmt::format("no models of folds: {} is not there", fold_folder(out, 0)));
+  require(!folds.empty(),
+          fmt::format("no models of folds: {} is not there; {} writes it", fold_folder(out, 0), written_by));
   std::ranges::sort(folds);
   folds.erase(std::unique(folds.begin(), folds.end()), folds.end());
   std::vector<FoldModel> models;
   models.reserve(folds.size());
   for (const int64_t fold : folds) {
     const std::string folder = fold_folder(out, fold);
-    require(std::filesystem::is_directory(folder), fmt::format("fold {} has no run: {} is not there", fold, folder));
+    require(
+        std::filesystem::is_directory(folder),
+        fmt::format("fold {0} has no run: {1} is not there; {2} with --fold {0} writes it", fold, folder, written_by));
     require(std::filesystem::is_directory(folder + "/model"),
-            fmt::format("the training of fold {} has not ended: {}/model is not there", fold, folder));
+            fmt::format(
+                "the training of fold {0} has not ended: {1}/model is not there; go on with --fold {0} --resume last",
+                fold, folder));
     const std::vector<BestModel> best = best_models_in(folder + "/best");
-    require(!best.empty(), fmt::format("fold {} has no model in {}/best", fold, folder));
+    require(!best.empty(),
+            fmt::format("fold {} has no model in {}/best; --keep-best 1 of its training keeps one", fold, folder));
     models.push_back({.fold = fold, .folder = best.front().path});
   }
   return models;

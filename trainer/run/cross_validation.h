@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,8 +32,10 @@ struct FoldModel {
   std::string folder = {};
 };
 /// The best model of each of these folds, or of all that have a folder in OUT, in their order. Throws
-/// `kInvalidArgument` where there is none, where a run has not ended or has kept no model; `kIo` and `kParse`.
-std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<int64_t> folds = {});
+/// `kInvalidArgument` where there is none, where a run has not ended or has kept no model; `kIo` and `kParse`. What is
+/// not there is said with the program that writes it. Default: "a training"
+std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<int64_t> folds = {},
+                                            std::string_view written_by = "a training");
 
 /// A table for people: the rank correlations of each column by fold and their mean, in how many steps its scores are
 /// rounded, and the means of all with and without rounding. `folds`: their numbers.

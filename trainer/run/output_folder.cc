@@ -135,10 +135,11 @@ std::string newest_checkpoint_in_bucket(const std::string& folder) {
 
 }  // namespace
 
-std::string model_folder(const std::string& folder) {
+std::string model_folder(const std::string& folder, std::string_view written_by) {
   if (fs::exists(fs::path(folder) / "config.json")) return folder;
   const std::vector<BestModel> best = best_models_in(folder);
-  if (best.empty()) refuse(fmt::format("no model in '{}'", folder));
+  if (best.empty())
+    refuse(fmt::format("no model in '{}' (no config.json); {} writes one to OUT/model", folder, written_by));
   return best.front().path;
 }
 

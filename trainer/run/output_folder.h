@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/formats/storage/folder_lock.h"
@@ -23,8 +24,8 @@ void check_output_folder(const RunOptions& options);
 [[nodiscard]] RunOptions with_newest_checkpoint(RunOptions options);
 
 /// The folder of a model: this one, or of a folder such as OUT/best that of the best model in it. Throws
-/// `kInvalidArgument` where there is none.
-[[nodiscard]] std::string model_folder(const std::string& folder);
+/// `kInvalidArgument` where there is none, naming the program that writes one. Default: "a training"
+[[nodiscard]] std::string model_folder(const std::string& folder, std::string_view written_by = "a training");
 
 /// The folder of a training run, kept from other trainings while this lives:
 ///

@@ -328,7 +328,8 @@ TEST_F(FrozenFeatures, RefuseInOneLineWhatCannotBe) {
   }
   EXPECT_TRUE(test::files_below(path("set")) == before);
 
-  EXPECT_THAT(refusal(train("x", {"--set", path("pictures")})), HasSubstr("pictures/statistics.json"));
+  EXPECT_THAT(refusal(train("x", {"--set", path("pictures")})),
+              HasSubstr("pictures/statistics.json; prepare_frozen_features writes it"));
   EXPECT_THAT(refusal(train("run")), AllOf(HasSubstr("of an earlier run; give --overwrite, --resume")));
   EXPECT_THAT(refusal(train("run", {"--resume", "last", "--overwrite"})), HasSubstr("--overwrite begins anew"));
   EXPECT_THAT(refusal(train("run", {"--resume", "first"})), HasSubstr("--resume is 'first', must be last"));

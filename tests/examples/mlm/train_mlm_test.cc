@@ -806,10 +806,13 @@ TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
     return result.err;
   };
-  EXPECT_THAT(refused({}), HasSubstr("no text given"));
-  EXPECT_THAT(refused({"abc"}), HasSubstr("no [MASK] in 'abc'"));
+  EXPECT_THAT(refused({}), HasSubstr("no text given, such as"));
+  EXPECT_THAT(refused({"abc"}), HasSubstr("no [MASK] in 'abc'; write [MASK] in the place of a word"));
   EXPECT_THAT(refused({"[MASK] abcdefghijklmnop"}), HasSubstr("the model takes 16"));
   EXPECT_THAT(refused({"[MASK]", "--top", "0"}), HasSubstr("--top is 0"));
+  EXPECT_THAT(
+      refused({"[MASK]", "--model", folder_.path("run")}),
+      HasSubstr("no model in '" + folder_.path("run") + "' (no config.json); train_mlm writes one to OUT/model"));
   EXPECT_THAT(refused({"[MASK]", "--text-file", folder_.path("none")}), HasSubstr(folder_.path("none")));
   EXPECT_THAT(refused({"[MASK]", "--logits", folder_.path("none/logits")}), HasSubstr(folder_.path("none/logits")));
   const std::string config_file = folder_.path("run/model/config.json");
@@ -834,7 +837,7 @@ TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   fs::resize_file(folder_.path("run/model/model.safetensors"), 100);
   EXPECT_THAT(refused({"[MASK]"}), HasSubstr("model.safetensors"));
   fs::remove(folder_.path("run/model/config.json"));
-  EXPECT_THAT(refused({"[MASK]"}), HasSubstr("config.json"));
+  EXPECT_THAT(refused({"[MASK]"}), HasSubstr("(no config.json); train_mlm writes one"));
 }
 
 }  // namespace

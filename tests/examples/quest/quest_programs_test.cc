@@ -539,12 +539,15 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
               AllOf(HasSubstr("not known"), HasSubstr("prepare_quest writes it")));
   EXPECT_THAT(refusal(train("run", {"--shards", path("nothing"), "--check"})), HasSubstr("run/fold-0"));
 
-  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("shards")})), HasSubstr("fold-0 is not there"));
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("shards")})),
+              HasSubstr("fold-0 is not there; train_quest writes it"));
+  EXPECT_THAT(refusal({test::kPredictQuest, "--models", path("run")}), HasSubstr("give --csv FILE, or --shards DIR"));
   EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--ensemble", "votes"})),
               HasSubstr("must be logits, probabilities or ranks"));
   succeed(prepare("three", {"--folds", "3"}));
-  EXPECT_THAT(refusal(measure("run", {"--shards", path("three")})),
-              HasSubstr("three has another split of rows into folds than"));
+  EXPECT_THAT(
+      refusal(measure("run", {"--shards", path("three")})),
+      AllOf(HasSubstr("three has another split of rows into folds than"), HasSubstr("must be of one prepare_quest")));
   succeed(prepare("wide", {"--max-answer", "40"}));
   EXPECT_THAT(refusal(measure("run", {"--shards", path("wide")})), HasSubstr("wide has other limits than"));
   fs::create_directories(path("mixed"));

@@ -149,7 +149,8 @@ TEST_F(QuestShards, HaveStatisticsThatAreReadBackAndKnowWhatIsMissing) {
                   HasSubstr("other.json is another tokenizer than that of 32 tokens which the set was made with")));
   std::filesystem::remove(out() + "/" + read.shard_name(false, 1));
   EXPECT_THAT([&] { (void)read_quest_set(out()); },
-              ThrowsMessage<ErrorException>(AllOf(HasSubstr("fold 1 is not whole"), HasSubstr("valid-1-"))));
+              ThrowsMessage<ErrorException>(AllOf(HasSubstr("fold 1 is not whole"), HasSubstr("valid-1-"),
+                                                  HasSubstr("run prepare_quest again"))));
   auto json = nlohmann::json::parse(to_json(written));
   json["fold_rows"] = std::vector<int64_t>();
   test::write_file(out() + "/statistics.json", json.dump());

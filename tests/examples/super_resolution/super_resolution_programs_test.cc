@@ -151,9 +151,9 @@ TEST_F(SuperResolutionPrograms, UpscaleRefusesInOneLineWhatCannotBe) {
               HasSubstr("two pictures would become "));
   EXPECT_THAT(refusal(upscale({path("nothing.png"), path("x.png")})), HasSubstr("nothing.png"));
   EXPECT_THAT(refusal({test::kUpscaleSuperResolution, "--model", path("pictures"), picture("one"), "--out", path("x")}),
-              HasSubstr("no model in '" + path("pictures")));
+              HasSubstr("no model in '" + path("pictures") + "' (no config.json); train_super_resolution writes one"));
   EXPECT_THAT(refusal({test::kUpscaleSuperResolution, "--model", path("pictures"), picture("one"), path("x.png")}),
-              HasSubstr("no model in '" + path("pictures")));
+              HasSubstr("no model in '" + path("pictures") + "' (no config.json); train_super_resolution writes one"));
   EXPECT_FALSE(fs::exists(path("x.png")));
   EXPECT_FALSE(fs::exists(path("x")));
 }

@@ -211,13 +211,25 @@ TEST_F(TrainSuperResolution, RefusesWhatCannotBe) {
   const auto refused = [&](const std::vector<std::string>& more) {
     return refusal(run_->training(test::kTrainSuperResolution, "refused", more));
   };
-  EXPECT_THAT(refused({"--discriminator-channels", "3"}), HasSubstr("--discriminator-channels is of --gan"));
-  EXPECT_THAT(refused({"--features", "x"}), HasSubstr("--features is of the perceptual term"));
+  EXPECT_THAT(refused({"--discriminator-channels", "3"}), HasSubstr("--discriminator-channels needs --gan"));
+  EXPECT_THAT(refused({"--features", "x"}), HasSubstr("--features needs the perceptual term: --gan, or --perceptual"));
   EXPECT_THAT(refused({"--absolute", "0"}), HasSubstr("all factors of the loss are 0"));
   EXPECT_THAT(refused({"--crop", "16"}), HasSubstr("--crop goes with --records"));
   EXPECT_THAT(refused({"--records", "x"}), HasSubstr("--shards and --records are two kinds of files"));
   EXPECT_THAT(refused({"--no-augment", "--contrast", "0.5"}), HasSubstr("--contrast and --no-augment"));
   EXPECT_THAT(refused({"--model", run_->path("pixels/model"), "--blocks", "2"}), HasSubstr("blocks=1"));
+  const std::string nothing = run_->path("nothing");
+  for (const char* option : {"--model", "--teacher"}) {
+    EXPECT_THAT(
+        refused({option, nothing}),
+        HasSubstr("no model in '" + nothing + "' (no config.json); train_super_resolution writes one to OUT/model"));
+  }
+  const std::string missing = "there is no " + nothing + "/statistics.json; prepare_super_resolution writes it";
+  EXPECT_THAT(refused({"--shards", nothing}), HasSubstr(missing));
+  const auto looked =
+      run_child(run_->training(test::kTrainSuperResolution, "refused", {"--shards", nothing, "--check"}));
+  EXPECT_EQ(looked.exit_code, 0) << looked.err;
+  EXPECT_THAT(looked.out, HasSubstr(missing));
   EXPECT_THAT(refusal(run_->training(test::kDistillSuperResolution, "refused")), HasSubstr("--teacher is missing"));
   EXPECT_FALSE(std::filesystem::exists(run_->path("refused")));
 }

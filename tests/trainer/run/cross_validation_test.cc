@@ -20,6 +20,7 @@
 namespace millrace::cross_validation_test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -166,19 +167,24 @@ TEST_F(FoldModels, AreThoseOfAllFoldsThatAreThereOrOfThoseThatAreNamed) {
   EXPECT_THAT(found(), ElementsAre(0, 2, 11));
   EXPECT_THAT(found({11, 2, 11}), ElementsAre(2, 11));
   EXPECT_THAT(best_models_of_folds(folder_.path())[1].folder, testing::EndsWith("fold-2/best/step-00000007"));
-  EXPECT_THAT([&] { (void)found({1}); }, ThrowsMessage<ErrorException>(HasSubstr("fold 1 has no run")));
+  EXPECT_THAT([&] { (void)found({1}); },
+              ThrowsMessage<ErrorException>(HasSubstr("fold-1 is not there; a training with --fold 1 writes it")));
 }
 
 TEST_F(FoldModels, NeedATrainingThatHasEndedAndHasKeptAModel) {
-  EXPECT_THAT([&] { (void)found(); }, ThrowsMessage<ErrorException>(HasSubstr("fold-0 is not there")));
+  EXPECT_THAT([&] { (void)found(); },
+              ThrowsMessage<ErrorException>(HasSubstr("fold-0 is not there; a training writes it")));
   begin(0);
   keep(0, 5, 0.5);
-  EXPECT_THAT([&] { (void)found(); }, ThrowsMessage<ErrorException>(HasSubstr("the training of fold 0 has not ended")));
+  EXPECT_THAT([&] { (void)found(); },
+              ThrowsMessage<ErrorException>(AllOf(HasSubstr("the training of fold 0 has not ended"),
+                                                  HasSubstr("go on with --fold 0 --resume last"))));
   end(0);
   EXPECT_THAT(found(), ElementsAre(0));
   begin(1);
   end(1);
-  EXPECT_THAT([&] { (void)found(); }, ThrowsMessage<ErrorException>(HasSubstr("fold 1 has no model in")));
+  EXPECT_THAT([&] { (void)found(); },
+              ThrowsMessage<ErrorException>(AllOf(HasSubstr("fold 1 has no model in"), HasSubstr("--keep-best 1"))));
   EXPECT_THAT(found({0}), ElementsAre(0));
 }
 

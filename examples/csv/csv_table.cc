@@ -42,7 +42,14 @@ void CsvRow::refuse(size_t column, const std::string& why) const {
 
 CsvTable::CsvTable(std::string path) : path_(std::move(path)) {
   Pipeline pipeline = Dataset::csv_records(Shards::files({path_})).take(1).start({.threads = 1});
-  const std::optional<Batch> header = pipeline.next();
+  std::optional<Batch> header;
+  try {
+    header = pipeline.next();
+  } catch (const ErrorException& e) {
+    if (e.error().code != ErrorCode::kIo) throw;
+    // Whoever gives one CSV knows of no shards, and nothing has been read of it yet.
+    throw ErrorException({.code = e.error().code, .message = "the CSV: " + e.error().message, .shard = path_});
+  }
   if (!header) throw ErrorException({.code = ErrorCode::kTruncated, .message = "the CSV is empty", .shard = path_});
   const auto refuse = [&](const std::string& why) {
     throw ErrorException({.code = ErrorCode::kParse, .message = "the header, line 1: " + why, .shard = path_});

@@ -12,6 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 class CsvTableOf : public testing::Test {
  protected:
@@ -59,6 +60,12 @@ TEST_F(CsvTableOf, SaysOfABadHeaderInWhichFileItIs) {
   EXPECT_THAT(message_of("a,\"b\"x\n1,2\n"), AllOf(HasSubstr("the header, line 1: "), HasSubstr("rows.csv")));
   EXPECT_THAT(message_of("a,b\xff\n1,2\n"),
               AllOf(HasSubstr("line 1: the name of column 2 is not UTF-8"), HasSubstr("rows.csv")));
+}
+
+TEST_F(CsvTableOf, ThatIsNotThereIsAFileAndNoShard) {
+  EXPECT_THAT(
+      [] { (void)CsvTable("/no/such/rows.csv"); },
+      ThrowsMessage<ErrorException>("io: the CSV: cannot open: No such file or directory (file /no/such/rows.csv)"));
 }
 
 TEST_F(CsvTableOf, SaysInWhichLineAndColumnWhatIsWrong) {

@@ -45,7 +45,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
   add_run_options(options.run, "of start weights", files, training, reports);
   // clang-format off
   training.add_options()
-      ("rows", whole_number(options.rows, {1, limits::kRows}), "in an epoch")
+      ("rows", whole_number(options.rows, {0, limits::kRows}), "in an epoch")
       ("widths", whole_number(options.widths, {1, limits::kFew}), "of the feature `ids`, one batch after the other")
       ("max-shapes", whole_number(options.max_shapes, {0, limits::kFew}), "that may differ")
       ("kill-at-batch", whole_number(options.kill_at_batch, {-1, limits::kCount}), "before it is trained on")

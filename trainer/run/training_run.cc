@@ -215,6 +215,9 @@ int TrainingRun::train_in_folder(const RunModel& trained, const RunData& data,
     std::cerr << "\n";
     return signals.exit_code();
   }
+  if (summary.step == 0 && summary.data_ended) {
+    throw ErrorException(ErrorCode::kTruncated, "the training data have no row: no step was made, no model is written");
+  }
   for (BestModel& best : summary.best_models) best.path = shown(best.path);
   RunSummary all{
       .training = summary, .best_by = options_.keep_best_by, .num_shapes = shapes.num_shapes(), .threads = threads};

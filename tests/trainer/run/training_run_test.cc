@@ -271,6 +271,11 @@ TEST_F(ToyRun, GoesOnInFrontOfAShortBatch) {
   EXPECT_EQ(summary("run", with(options, {"--resume", checkpoints("run").back()})).at("distinct_shapes"), 1);
 }
 
+TEST_F(ToyRun, WithoutARowIsAnErrorAndWritesNoModel) {
+  EXPECT_THAT(refusal({"--steps", "6", "--rows", "0", "--keep-remainder"}), HasSubstr("the training data have no row"));
+  EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
+}
+
 TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {
   std::vector<std::string> options = kPhases;
   options.insert(options.end(), {"--check", "--rows", "43", "--replicas", "3", "--keep-remainder", "--widths", "2",

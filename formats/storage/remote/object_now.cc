@@ -1,8 +1,7 @@
 #include "millrace/formats/storage/remote/object_now.h"
 
-#include <curl/curl.h>
-
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/http_date.h"
 #include "millrace/formats/storage/remote/store_request.h"
 
 namespace millrace {
@@ -11,10 +10,10 @@ std::optional<std::chrono::seconds> age_by(const HttpHead& head) {
   const std::string* const date = head.headers.find("Date");
   const std::string* const modified = head.headers.find("Last-Modified");
   if (date == nullptr || modified == nullptr) return std::nullopt;
-  const time_t now = curl_getdate(date->c_str(), nullptr);
-  const time_t then = curl_getdate(modified->c_str(), nullptr);
-  if (now < 0 || then < 0) return std::nullopt;
-  return std::chrono::seconds(now - then);
+  const auto now = parse_http_date(*date);
+  const auto then = parse_http_date(*modified);
+  if (!now || !then) return std::nullopt;
+  return *now - *then;
 }
 
 std::optional<ObjectNow> look_at_object(const HttpCalls& calls, BucketStore& store, const std::string& url,

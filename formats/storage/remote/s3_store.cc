@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/http_date.h"
 #include "millrace/formats/storage/remote/http_store.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/s3_credentials.h"
@@ -205,9 +205,9 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
 
   bool set_clock(const HttpResponse& response) {
     const std::string* const date = response.head.headers.find("Date");
-    const time_t time = date == nullptr ? -1 : curl_getdate(date->c_str(), nullptr);
-    if (time < 0) return false;
-    shared_->set_clock(std::chrono::system_clock::from_time_t(time));
+    const auto time = date == nullptr ? std::nullopt : parse_http_date(*date);
+    if (!time) return false;
+    shared_->set_clock(*time);
     return true;
   }
 

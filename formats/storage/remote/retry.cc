@@ -5,6 +5,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/byte_range.h"
+#include "millrace/formats/storage/remote/http_date.h"
 
 namespace millrace {
 
@@ -25,6 +26,22 @@ void RetryBudget::give(int tokens) {
 nanoseconds RetryBudget::jitter(nanoseconds longest) {
   const std::lock_guard lock(mutex_);
   return nanoseconds(std::uniform_int_distribution<int64_t>(0, longest.count())(random_));
+}
+
+std::optional<std::chrono::seconds> retry_after(const HttpHead& head, std::chrono::system_clock::time_point now) {
+  using std::chrono::seconds;
+  constexpr seconds kLongest = std::chrono::hours(1);
+  const std::string* const field = head.headers.find("Retry-After");
+  if (field == nullptr) return std::nullopt;
+  if (const auto count = parse_count(*field)) {
+    return seconds(std::min(*count, static_cast<uint64_t>(kLongest.count())));
+  }
+  const auto then = parse_http_date(*field);
+  if (!then) return std::nullopt;
+  // Whose clock is ahead asks for no longer wait.
+  const std::string* const date = head.headers.find("Date");
+  const auto said = date == nullptr ? std::nullopt : parse_http_date(*date);
+  return std::clamp(*then - said.value_or(std::chrono::floor<seconds>(now)), seconds(0), kLongest);
 }
 
 PreparedRequest PreparedRequest::refused(std::string why) {
@@ -169,13 +186,9 @@ bool RetriedCall::is_to_wait(const HttpResponse& response, nanoseconds& wait) {
   const nanoseconds longest = calls_.retries.longest_wait;
   const int doublings = std::min(failures_++, 30);
   wait = calls_.budget->jitter(std::min<nanoseconds>(calls_.retries.first_wait * (int64_t{1} << doublings), longest));
-  if (const std::string* after = response.head.headers.find("Retry-After")) {
-    // In seconds; a date is not looked at.
-    if (const auto seconds = parse_count(*after)) {
-      const nanoseconds asked = std::chrono::seconds(std::min<uint64_t>(*seconds, 3600));
-      if (left > nanoseconds(0) && asked >= left) return false;
-      wait = std::max(wait, asked);
-    }
+  if (const std::optional<nanoseconds> asked = retry_after(response.head, calls_.engine->wall_now())) {
+    if (left > nanoseconds(0) && *asked >= left) return false;
+    wait = std::max(wait, *asked);
   }
   if (!calls_.budget->take(outcome == AttemptOutcome::kTransport ? RetryBudget::kOfTransport : RetryBudget::kOfRetry)) {
     wait = std::max(wait, longest / 2 + calls_.budget->jitter(longest / 2));

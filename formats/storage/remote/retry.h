@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -44,6 +45,11 @@ class RetryBudget {
   int left_ = kMost;
   std::minstd_rand random_{std::random_device()()};
 };
+
+/// How long an answer asks to wait, by its `Retry-After` (RFC 9110, 10.2.3): seconds, or a date, which counts from the
+/// `Date` of the answer, and without one from `now`. At most an hour; nothing where it does not say.
+[[nodiscard]] std::optional<std::chrono::seconds> retry_after(const HttpHead& head,
+                                                              std::chrono::system_clock::time_point now);
 
 /// How a storage's requests are sent and asked again.
 struct HttpCalls {

@@ -396,14 +396,17 @@ TEST(RemoteStorage, TellsNoPasswordAndNoQuery) {
 }
 
 TEST(RemoteStorage, ObeysRetryAfter) {
-  ObjectServer server({.fault = [&](const ServedRequest& request) {
-    return ServedFault{
-        .kind = request.number == 0 ? Kind::kStatus : Kind::kNone, .status = 503, .headers = {{"Retry-After", "20"}}};
-  }});
-  server.put("a", "abc");
-  const TimedFetch timed = fetch_by_clock(server.url("a"));
-  EXPECT_EQ(timed.fetched.bytes, "abc");
-  EXPECT_GE(timed.took, std::chrono::seconds(20));
+  using Fields = std::map<std::string, std::string>;
+  for (const Fields& fields : {Fields{{"Retry-After", "20"}}, Fields{{"Retry-After", "Mon, 07 Dec 2026 09:00:20 GMT"},
+                                                                     {"Date", "Mon, 07 Dec 2026 09:00:00 GMT"}}}) {
+    ObjectServer server({.fault = [&](const ServedRequest& request) {
+      return ServedFault{.kind = request.number == 0 ? Kind::kStatus : Kind::kNone, .status = 503, .headers = fields};
+    }});
+    server.put("a", "abc");
+    const TimedFetch timed = fetch_by_clock(server.url("a"));
+    EXPECT_EQ(timed.fetched.bytes, "abc");
+    EXPECT_GE(timed.took, std::chrono::seconds(20));
+  }
 }
 
 TEST(RemoteStorage, TellsWhoReadsWhenItIsCancelled) {

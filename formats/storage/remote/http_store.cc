@@ -29,7 +29,7 @@ class HttpStoreCall final : public StoreCall {
     if (const std::string said = said_in(response); !said.empty()) outcome.text += ": " + one_line(said);
     for (const char* id : {"x-amz-request-id", "x-request-id"}) {
       if (const std::string* value = response.head.headers.find(id)) {
-        outcome.text += fmt::format(" ({} {})", id, *value);
+        outcome.text += fmt::format(" ({} {})", id, one_line(*value));
       }
     }
     if (is_busy_status(status)) {

@@ -15,7 +15,7 @@ constexpr int kMostRedirects = 5;
 constexpr size_t kMostOfSmall = 64 << 10;
 
 std::string changed(const ObjectVersion& was, const std::string& is) {
-  return fmt::format("it was changed while it was read: was {}, is {}", was.to_string(), is);
+  return fmt::format("it was changed while it was read: was {}, is {}", one_line(was.to_string()), one_line(is));
 }
 
 class Read final : public std::enable_shared_from_this<Read> {
@@ -53,11 +53,12 @@ class Read final : public std::enable_shared_from_this<Read> {
     if (head.status == 200 && field == nullptr) return plan_of_whole(head);
     const auto content = field == nullptr ? std::nullopt : parse_content_range(*field);
     if (!content || !content->range || !content->object_size) {
-      return {.refusal = fmt::format("its Content-Range '{}' cannot be read", field == nullptr ? "" : *field)};
+      return {.refusal =
+                  fmt::format("its Content-Range '{}' cannot be read", field == nullptr ? "" : one_line(*field))};
     }
     if (content->range->offset != request_.offset || content->range->size > request_.into.size()) {
-      return {.refusal = fmt::format("it answers with other bytes, '{}', than were asked for, {} from {} on", *field,
-                                     request_.into.size(), request_.offset)};
+      return {.refusal = fmt::format("it answers with other bytes, '{}', than were asked for, {} from {} on",
+                                     one_line(*field), request_.into.size(), request_.offset)};
     }
     return take(head, *content->object_size, content->range->size);
   }
@@ -109,13 +110,13 @@ class Read final : public std::enable_shared_from_this<Read> {
         return AttemptOutcome::kAnswered;
       return response.bytes >= HttpDeadlines().least_bytes ? AttemptOutcome::kPartial : AttemptOutcome::kTransport;
     }
-    if (response.failure != HttpFailure::kNone) {
-      if (!request_.pin) version_.reset();  // nothing of it was kept
-      return AttemptOutcome::kTransport;
-    }
+    if (!request_.pin) version_.reset();  // nothing of it was kept
+    if (response.failure != HttpFailure::kNone) return AttemptOutcome::kTransport;
     if (status == 206 || status == 200) {
-      if (!version_) judged_.text = plan(response.head).refusal;  // nobody has asked for it: there is no body
-      return version_ && expects_bytes() ? AttemptOutcome::kTransport : AttemptOutcome::kAnswered;
+      judged_ = {.text = plan(response.head).refusal};  // nobody has asked for it: there is no body
+      if (!judged_.text.empty() || !expects_bytes()) return AttemptOutcome::kAnswered;
+      judged_.text = fmt::format("status {} without the bytes that were asked for", status);
+      return AttemptOutcome::kTransport;
     }
     if (status == 416 && size_beyond_which(response.head)) return AttemptOutcome::kAnswered;
     const bool is_stale = !request_.target.empty() && target_ == request_.target && status >= 400 && status < 500;
@@ -157,7 +158,8 @@ class Read final : public std::enable_shared_from_this<Read> {
     const int status = response.head.status;
     const bool has_answer = response.failure == HttpFailure::kNone;
     const bool is_whole = num_read_ > 0 && (request_.into.empty() || !expects_bytes());
-    if (is_whole || (has_answer && (status == 200 || status == 206) && version_)) return answer;
+    const bool is_good = has_answer && (status == 200 || status == 206) && version_;
+    if (is_whole || (is_good && (response.bytes > 0 || !expects_bytes()))) return answer;
     if (has_answer && status == 416) {
       if (const auto size = size_beyond_which(response.head)) {
         answer.version = call_->version(response.head, *size);

@@ -117,8 +117,12 @@ std::optional<std::string> redirect_target(const std::string& base, const std::s
   if (curl_url_get(url.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) return std::nullopt;
   const std::unique_ptr<char, CurlUrlDeleter> owned(text);
   const std::string target(text);
-  const bool is_secure = target.starts_with("https://");
-  if (!is_secure && (base.starts_with("https://") || !target.starts_with("http://"))) return std::nullopt;
+  if (base.starts_with("https://") && !target.starts_with("https://")) return std::nullopt;
+  try {
+    static_cast<void>(parse_http_url(target));
+  } catch (const ErrorException&) {
+    return std::nullopt;
+  }
   return target;
 }
 

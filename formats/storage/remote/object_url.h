@@ -56,7 +56,7 @@ struct HttpUrl {
 [[nodiscard]] HttpUrl parse_http_url(std::string_view url);
 
 /// The URL that a `Location` field names for whoever asked `base` (RFC 3986, 5); nothing where that is no URL of http
-/// or https, or leads from https to http.
+/// or https, names a user, or leads from https to http.
 [[nodiscard]] std::optional<std::string> redirect_target(const std::string& base, const std::string& location);
 
 }  // namespace millrace

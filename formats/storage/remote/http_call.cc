@@ -1,7 +1,6 @@
 #include "millrace/formats/storage/remote/http_call.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -224,22 +223,11 @@ size_t HttpCall::take_body(char* data, size_t /*one*/, size_t size, void* self) 
 
 bool HttpCall::header(std::string_view line) noexcept {
   try {
-    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
     if (line.starts_with("HTTP/")) {  // also after an interim answer
-      response_.head = {};
       plan_ = {};
       is_planned_ = false;
-      const size_t space = line.find(' ');
-      if (space != std::string_view::npos) {
-        std::from_chars(line.data() + space + 1, line.data() + line.size(), response_.head.status);
-      }
-      return true;
     }
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return true;
-    std::string_view value = line.substr(colon + 1);
-    while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-    response_.head.headers.add(std::string(line.substr(0, colon)), std::string(value));
+    response_.head.add_line(line);
     return true;
   } catch (...) {
     return false;

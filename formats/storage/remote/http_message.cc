@@ -1,6 +1,8 @@
 #include "millrace/formats/storage/remote/http_message.h"
 
 #include <algorithm>
+#include <charconv>
+#include <utility>
 
 #include <strings.h>
 
@@ -23,6 +25,23 @@ const std::string* HttpHeaders::find(std::string_view name) const {
   };
   const auto found = std::ranges::find_if(fields_, is_it);
   return found == fields_.end() ? nullptr : &found->second;
+}
+
+void HttpHead::add_line(std::string_view line) {
+  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) {
+    *this = {};
+    const size_t space = line.find(' ');
+    if (space != std::string_view::npos) std::from_chars(line.data() + space + 1, line.data() + line.size(), status);
+    return;
+  }
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return;
+  std::string value(line.substr(colon + 1));
+  value.erase(0, value.find_first_not_of(" \t"));
+  std::ranges::replace_if(
+      value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; }, ' ');
+  headers.add(std::string(line.substr(0, colon)), std::move(value));
 }
 
 bool is_busy_status(int status) { return status == 408 || status == 429 || status == 499 || status >= 500; }

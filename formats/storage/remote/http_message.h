@@ -46,6 +46,10 @@ struct HttpDeadlines {
 struct HttpHead {
   int status = 0;
   HttpHeaders headers = {};
+
+  /// Takes a line of it, with or without its end: the status line, with which it begins anew, or a field, in which
+  /// bytes that no value may have become spaces (RFC 9110, 5.5). What is neither is passed over.
+  void add_line(std::string_view line);
 };
 
 /// What becomes of a body once its head is known.

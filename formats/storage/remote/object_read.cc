@@ -180,7 +180,9 @@ class Read final : public std::enable_shared_from_this<Read> {
   std::optional<uint64_t> size_beyond_which(const HttpHead& head) const {
     const std::string* const field = head.headers.find("Content-Range");
     const auto content = field == nullptr ? std::nullopt : parse_content_range(*field);
-    if (content && content->object_size) return content->object_size;
+    if (content && content->object_size) {
+      return *content->object_size <= request_.offset ? content->object_size : std::nullopt;
+    }
     return request_.offset == 0 ? std::optional<uint64_t>(0) : std::nullopt;
   }
 
@@ -198,7 +200,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     std::string message = "cannot read it: " + reason;
     if (attempts > 1) message += fmt::format(" (after {} attempts)", attempts);
     // Targets have signatures in their queries.
-    if (!target_.empty()) message += fmt::format(", where it was redirected to {}", origin_of(target_));
+    if (!target_.empty()) message += fmt::format(", where it was redirected to {}", one_line(origin_of(target_)));
     message += call_->asked();
     return {.error = {.code = ErrorCode::kIo, .message = std::move(message), .shard = shown_url(request_.url)}};
   }

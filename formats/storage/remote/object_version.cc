@@ -1,5 +1,7 @@
 #include "millrace/formats/storage/remote/object_version.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace millrace {
@@ -24,7 +26,8 @@ bool tells_contents_apart(std::string_view version) {
 }
 
 std::string strong_tag(std::string_view field) {
-  if (field.starts_with("W/")) return {};
+  const bool is_plain = std::ranges::none_of(field, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  if (field.starts_with("W/") || !is_plain) return {};
   if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
   return std::string(field);
 }

@@ -30,7 +30,7 @@ struct ObjectVersion {
 /// all contents of one second.
 [[nodiscard]] bool tells_contents_apart(std::string_view version);
 
-/// The tag of an `ETag` field; empty for a weak one.
+/// The tag of an `ETag` field; empty for a weak one, and one with characters that no field of a request may have.
 [[nodiscard]] std::string strong_tag(std::string_view field);
 /// Adds the condition that an object is still of this version (RFC 9110, 13.1).
 void add_condition(HttpRequest& request, const ObjectVersion& pin);

@@ -46,7 +46,8 @@ bool can_be_in_host(std::string_view bucket) {
 }  // namespace
 
 bool is_region_name(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
+  constexpr size_t kMost = 63;  // of a label in the name of a host (RFC 1035, 2.3.4)
+  return !text.empty() && text.size() <= kMost && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   });
 }

@@ -46,7 +46,7 @@ struct S3Config {
   bool finds_region = false;
 };
 
-/// Letters, digits, `-` and `_`: what cannot change the name of a host that it becomes a part of.
+/// Up to 63 letters, digits, `-` and `_`: what cannot change the name of a host that it becomes a part of.
 [[nodiscard]] bool is_region_name(std::string_view text);
 
 /// Throws `kInvalidArgument` for an endpoint that is no URL of http or https, and a region that cannot be one; and as

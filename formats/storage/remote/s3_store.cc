@@ -118,7 +118,7 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
   std::string asked() const override {
     const std::lock_guard lock(mutex_);
     if (used_.endpoint.empty()) return {};
-    return fmt::format("; asked of {}, region {}, {}", used_.endpoint, used_.region, used_.as_whom);
+    return fmt::format("; asked of {}, region {}, {}", one_line(used_.endpoint), used_.region, used_.as_whom);
   }
 
  private:

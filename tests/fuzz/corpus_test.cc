@@ -14,6 +14,7 @@
 #include "tests/fuzz/shard_reader_fuzz.h"
 #include "tests/fuzz/zstd_unpacker_fuzz.h"
 #ifdef MILLRACE_FUZZ_REMOTE
+#include "tests/fuzz/answer_head_fuzz.h"
 #include "tests/fuzz/aws_config_fuzz.h"
 #include "tests/fuzz/google_fuzz.h"
 #include "tests/fuzz/object_store_fuzz.h"
@@ -45,6 +46,7 @@ INSTANTIATE_TEST_SUITE_P(OfObjectStores, Corpus,
                          ::testing::Values(Target{"s3_page", fuzz_s3_page, 3}, Target{"s3_error", fuzz_s3_error, 2},
                                            Target{"s3_uploads", fuzz_s3_uploads, 3},
                                            Target{"object_url", fuzz_object_url, 3},
+                                           Target{"answer_head", fuzz_answer_head, 12},
                                            Target{"aws_config", fuzz_aws_config, 3},
                                            Target{"aws_credential_answer", fuzz_aws_credential_answer, 5},
                                            Target{"google_credentials", fuzz_google_credentials, 11},

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "millrace/formats/storage/file_feed.h"
 
@@ -47,6 +48,27 @@ Fetched fetch(Storage& storage, const std::string& url) {
   }
   feed->close();
   return fetched;
+}
+
+TimedFetch fetch_by_clock(const std::string& url, const std::shared_ptr<ManualHttpClock>& clock) {
+  RemoteOptions options;
+  options.advice = hasty().advice;
+  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.hedged_share = 0, .clock = clock});
+  RemoteStorage storage(options);
+  TimedFetch result;
+  std::atomic<bool> done = false;
+  std::thread fetching([&] {
+    result.fetched = fetch(storage, url);
+    result.took = clock->now();
+    done = true;
+  });
+  while (!done) {
+    clock->turn(std::chrono::milliseconds(100));
+    options.engine->look_at_clock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  fetching.join();
+  return result;
 }
 
 }  // namespace millrace::test

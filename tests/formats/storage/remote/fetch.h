@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/formats/storage/storage.h"
+#include "tests/formats/storage/remote/manual_http_clock.h"
 #include "tests/support/shard_driver.h"
 
 namespace millrace::test {
@@ -47,5 +50,13 @@ struct Fetched {
 
 /// All of a file, as a reader of shards takes it.
 [[nodiscard]] Fetched fetch(Storage& storage, const std::string& url);
+
+/// The same while a clock runs, faster than that of the system, and what it shows at the end; nothing is hedged.
+struct TimedFetch {
+  Fetched fetched;
+  std::chrono::nanoseconds took{0};
+};
+[[nodiscard]] TimedFetch fetch_by_clock(
+    const std::string& url, const std::shared_ptr<ManualHttpClock>& clock = std::make_shared<ManualHttpClock>());
 
 }  // namespace millrace::test

@@ -338,6 +338,8 @@ void ObjectServer::Server::serve(tcp::socket socket) {
 Answer ObjectServer::Server::answer(const ServedRequest& request, const ServedFault& fault) {
   Answer answer = whole_answer(request, fault);
   if (request.method == "HEAD") answer.end = answer.begin;
+  if (fault.kind == Kind::kConnectionClose) answer.head.insert(answer.head.size() - 2, "Connection: close\r\n");
+  if (fault.kind == Kind::kConnectionClose || fault.kind == Kind::kSilentClose) answer.how = Answer::End::kClose;
   return answer;
 }
 

@@ -40,8 +40,10 @@ struct ServedFault {
     kMoreBytes,    ///< than its Content-Length, and than were asked for
     kOtherTag,
     kWeakTag,
-    kChunked,  ///< without a Content-Length
-    kGarbage,  ///< no HTTP
+    kChunked,          ///< without a Content-Length
+    kConnectionClose,  ///< nothing but that the connection ends with it, as it says
+    kSilentClose,      ///< the same, and it does not say so
+    kGarbage,          ///< no HTTP
     // Of requests with a body; of the others of this list only those before the head, which come when all is done.
     kStallUpload,          ///< it is never read
     kResetInUpload,        ///< after half of it

@@ -24,12 +24,14 @@ namespace {
 
 using test::content_of;
 using test::fetch;
+using test::fetch_by_clock;
 using test::Fetched;
 using test::hasty;
 using test::ManualHttpClock;
 using test::ObjectServer;
 using test::ServedFault;
 using test::ServedRequest;
+using test::TimedFetch;
 using test::WakeFlag;
 using testing::AllOf;
 using testing::AnyOf;
@@ -263,33 +265,6 @@ TEST(RemoteStorage, GivesUpOnALoopOfRedirects) {
   ASSERT_TRUE(fetched.error);
   EXPECT_THAT(fetched.error->message, HasSubstr("more than 5 redirects"));
   EXPECT_EQ(server.requests().size(), 6U);
-}
-
-// Fetches while the clock runs; what it shows at the end.
-struct TimedFetch {
-  Fetched fetched;
-  std::chrono::nanoseconds took{0};
-};
-TimedFetch fetch_by_clock(const std::string& url,
-                          const std::shared_ptr<ManualHttpClock>& clock = std::make_shared<ManualHttpClock>()) {
-  RemoteOptions options;
-  options.advice = hasty().advice;
-  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.hedged_share = 0, .clock = clock});
-  RemoteStorage storage(options);
-  TimedFetch result;
-  std::atomic<bool> done = false;
-  std::thread fetching([&] {
-    result.fetched = fetch(storage, url);
-    result.took = clock->now();
-    done = true;
-  });
-  while (!done) {
-    clock->turn(std::chrono::milliseconds(100));
-    options.engine->look_at_clock();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  fetching.join();
-  return result;
 }
 
 TEST(RemoteStorage, AsksAgainWhereAnAnswerStandsStill) {

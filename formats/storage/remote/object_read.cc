@@ -131,8 +131,16 @@ class Read final : public std::enable_shared_from_this<Read> {
       case StoreOutcome::Kind::kAgain: return AttemptOutcome::kAgain;
       case StoreOutcome::Kind::kRedirect:
         return follow(response.head) ? AttemptOutcome::kAgain : AttemptOutcome::kAnswered;
+      case StoreOutcome::Kind::kChanged: return ask_what_is_there();
       default: return AttemptOutcome::kAnswered;
     }
+  }
+
+  // Once more without a condition: the error names both.
+  AttemptOutcome ask_what_is_there() {
+    refused_pin_ = true;
+    call_ = request_.store->read(request_.url, std::nullopt);
+    return AttemptOutcome::kAgain;
   }
 
   bool expects_bytes() const { return request_.offset < version_->size; }
@@ -169,9 +177,9 @@ class Read final : public std::enable_shared_from_this<Read> {
       }
     }
     if (!answer.error) answer.error = error_of(reason_of(response), attempts);
-    answer.error->not_found = has_answer && judged_.kind == StoreOutcome::Kind::kNotFound;
+    answer.error->not_found = has_answer && !refused_pin_ && judged_.kind == StoreOutcome::Kind::kNotFound;
     answer.error->is_denied = has_answer && (status == 401 || status == 403);
-    answer.is_changed = is_changed_ || (has_answer && judged_.kind == StoreOutcome::Kind::kChanged);
+    answer.is_changed = is_changed_ || refused_pin_;
     return answer;
   }
 
@@ -187,8 +195,11 @@ class Read final : public std::enable_shared_from_this<Read> {
   }
 
   std::string reason_of(const HttpResponse& response) const {
+    if (refused_pin_ && !is_changed_) {
+      const bool is_gone = response.failure == HttpFailure::kNone && judged_.kind == StoreOutcome::Kind::kNotFound;
+      return changed(*request_.pin, is_gone ? "no longer there" : "another");
+    }
     if (response.failure != HttpFailure::kNone) return response.reason;
-    if (judged_.kind == StoreOutcome::Kind::kChanged) return changed(*request_.pin, "another");
     if (judged_.kind == StoreOutcome::Kind::kRedirect) {
       return redirects_ > kMostRedirects ? fmt::format("more than {} redirects", kMostRedirects)
                                          : fmt::format("status {}, which leads nowhere", response.head.status);
@@ -207,7 +218,7 @@ class Read final : public std::enable_shared_from_this<Read> {
 
   ObjectRequest request_;
   const std::function<void(ObjectAnswer)> done_;
-  const std::shared_ptr<StoreCall> call_;
+  std::shared_ptr<StoreCall> call_;
   // Of the engine's thread. `offset` and `into` of the request are those of what is missing.
   size_t num_read_ = 0;
   std::string target_;
@@ -216,6 +227,7 @@ class Read final : public std::enable_shared_from_this<Read> {
   std::optional<ObjectVersion> version_;  // of the answer that was read
   StoreOutcome judged_;                   // the last answer that was neither
   bool is_changed_ = false;
+  bool refused_pin_ = false;  // the store has another version
 };
 
 }  // namespace

@@ -105,19 +105,34 @@ TEST(GcsStorage, ListsAPatternAndReadsWhatItFoundWithoutAskingForItsVersion) {
 
 TEST(GcsStorage, NamesBothVersionsOfAnObjectThatChanges) {
   GoogleServer* place = nullptr;
+  std::string changed;
   GoogleServer server({.fault =
                            [&](const GoogleRequest& request) {
-                             if (request.number == 2) place->put("bucket", "a", content_of(400'000));
+                             if (request.number == 2) changed = place->put("bucket", "a", content_of(400'000));
                              return GoogleFault();
                            },
                        .is_public = true});
   place = &server;
   const std::string generation = server.put("bucket", "a", content_of(500'000));
-  EXPECT_EQ(
-      error_of(anonymous_of(server), "gs://bucket/a"),
-      fmt::format("cannot read it: it was changed while it was read: was generation {}, 500000 bytes, is another; "
-                  "asked of {}, anonymous: as the options say",
-                  generation, server.endpoint()));
+  const std::string error = error_of(anonymous_of(server), "gs://bucket/a");
+  EXPECT_EQ(error, fmt::format("cannot read it: it was changed while it was read: was generation {}, 500000 bytes, is "
+                               "generation {}, 400000 bytes (after 2 attempts); asked of {}, anonymous: as the options "
+                               "say",
+                               generation, changed, server.endpoint()));
+}
+
+TEST(GcsStorage, SaysThatAnObjectWhichItReadsIsNoLongerThere) {
+  GoogleServer* place = nullptr;
+  GoogleServer server({.fault =
+                           [&](const GoogleRequest& request) {
+                             if (request.number == 2) place->remove("bucket", "a");
+                             return GoogleFault();
+                           },
+                       .is_public = true});
+  place = &server;
+  const std::string generation = server.put("bucket", "a", content_of(500'000));
+  EXPECT_THAT(error_of(anonymous_of(server), "gs://bucket/a"),
+              HasSubstr(fmt::format("was generation {}, 500000 bytes, is no longer there", generation)));
 }
 
 TEST(GcsStorage, SaysWhatIsWrong) {

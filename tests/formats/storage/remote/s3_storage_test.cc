@@ -238,7 +238,7 @@ TEST(S3Storage, NamesBothVersionsOfAnObjectThatChangesAfterItWasListed) {
   const Fetched changed = fetch(storage, "s3://bucket/a");
   ASSERT_TRUE(changed.error);
   EXPECT_THAT(changed.error->message,
-              HasSubstr("was changed while it was read: was etag tag-1, 150000 bytes, is another"));
+              HasSubstr("was changed while it was read: was etag tag-1, 150000 bytes, is etag tag-2, 150001 bytes"));
   // The listing does not hold any more.
   EXPECT_TRUE(fetch(storage, "s3://bucket/a").bytes == content_of(150'001));
 }

@@ -101,14 +101,17 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
 
   StoreOutcome judge(const HttpResponse& response) override {
     const std::lock_guard lock(mutex_);
-    std::vector<std::string> secrets = secrets_;
-    if (token_ != nullptr) secrets.push_back(token_->access_token);
-    StoreOutcome outcome = judge_gcs(response, pin_, secrets);
+    StoreOutcome outcome = judge_gcs(response, pin_, sent_secrets());
     if (response.head.status == 401 && !std::exchange(renewed_, true)) {
       tokens_->discard(token_);
       outcome.kind = StoreOutcome::Kind::kAgain;
     }
     return outcome;
+  }
+
+  std::string shown(std::string text) const override {
+    const std::lock_guard lock(mutex_);
+    return without_secrets(std::move(text), sent_secrets());
   }
 
   std::string asked() const override {
@@ -119,6 +122,13 @@ class GcsStore::Call final : public StoreCall, public std::enable_shared_from_th
   }
 
  private:
+  // Under the lock.
+  std::vector<std::string> sent_secrets() const {
+    std::vector<std::string> secrets = secrets_;
+    if (token_ != nullptr) secrets.push_back(token_->access_token);
+    return secrets;
+  }
+
   void complete(HttpRequest& request, std::shared_ptr<const GoogleToken> token) {
     request.url = url_;
     // Else the server unpacks what is marked as gzip, and sends no ranges of it

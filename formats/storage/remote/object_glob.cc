@@ -15,6 +15,7 @@
 #include "millrace/formats/storage/remote/key_pattern.h"
 #include "millrace/formats/storage/remote/object_list.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/store_request.h"
 
 namespace millrace {
 namespace {
@@ -127,10 +128,11 @@ class Glob {
     try {
       listed = store_.parse_page(page.answer.body);
     } catch (const ErrorException& exception) {
-      fail({.message = fmt::format("cannot list it: {}{}", exception.error().message, page.answer.asked)});
+      const std::string& why = exception.error().message;
+      fail({.message = "cannot list it: " + unreadable_answer(*page.answer.call, why, page.answer.body)});
     }
     if (!listed.next.empty() && !page.walk.pages->insert(listed.next).second) {
-      fail({.message = "cannot list it: its pages lead in a circle" + page.answer.asked});
+      fail({.message = "cannot list it: its pages lead in a circle" + page.answer.call->asked()});
     }
     num_keys_ += listed.objects.size();
     if (progress_) progress_(num_keys_);

@@ -16,7 +16,7 @@ std::shared_ptr<RetriedCall> list_page(const HttpCalls& calls, BucketStore& stor
   const std::string url = fmt::format("{}://{}/{}", store.scheme(), request.bucket, request.prefix);
   const std::shared_ptr<StoreCall> call = store.list(request);
   const auto take = [call, url, done = std::move(done)](StoreAnswer said) {
-    ListAnswer answer{.asked = call->asked(), .status = said.response.head.status};
+    ListAnswer answer{.call = call, .status = said.response.head.status};
     if (said.is_accepted) {
       answer.body = std::move(said.response.body);
     } else {
@@ -39,15 +39,16 @@ std::vector<std::string> list_all(const HttpCalls& calls, BucketStore& store, co
     const auto call = list_page(calls, store, request, [result](ListAnswer answer) { result->set(std::move(answer)); });
     ListAnswer answer = result->wait();
     if (answer.error) throw ErrorException(std::move(answer.error->error));
+    const auto fail = [&](const std::string& why) {
+      throw ErrorException({.code = ErrorCode::kIo, .message = "cannot list it: " + why, .shard = prefix});
+    };
     ListedPage page;
     try {
       page = store.parse_page(answer.body);
-      if (!page.next.empty() && page.next == place) throw ErrorException(ErrorCode::kParse, "a page leads to itself");
     } catch (const ErrorException& exception) {
-      throw ErrorException({.code = ErrorCode::kIo,
-                            .message = fmt::format("cannot list it: {}{}", exception.error().message, answer.asked),
-                            .shard = prefix});
+      fail(unreadable_answer(*answer.call, exception.error().message, answer.body));
     }
+    if (!page.next.empty() && page.next == place) fail("a page leads to itself" + answer.call->asked());
     for (ListedObject& object : page.objects) {
       urls.push_back(ObjectUrl{.scheme = url.scheme, .bucket = url.bucket, .key = std::move(object.key)}.to_string());
     }

@@ -15,7 +15,7 @@ namespace millrace {
 struct ListAnswer {
   std::string body = {};                   ///< of the page, for `BucketStore::parse_page`
   std::optional<StorageError> error = {};  ///< its shard is the prefix, as a URL
-  std::string asked = {};                  ///< `StoreCall::asked`
+  std::shared_ptr<StoreCall> call = {};    ///< that was answered
   int status = 0;                          ///< of the last answer; 0: there was none
 };
 

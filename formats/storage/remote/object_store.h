@@ -47,6 +47,9 @@ class StoreCall {
   /// What errors add about who was asked and as whom: `; asked of https://…, region eu-west-1, credentials: …`.
   /// Never a secret.
   [[nodiscard]] virtual std::string asked() const { return {}; }
+  /// A text of an answer as errors show it: servers repeat what they were sent, and secrets of that are left out.
+  /// Default: as it is, nothing that is sent is secret
+  [[nodiscard]] virtual std::string shown(std::string text) const { return text; }
   /// Which content of an object of `size` bytes an answer is of. Default: what its tag and date say
   [[nodiscard]] virtual ObjectVersion version(const HttpHead& head, uint64_t size) const {
     return version_of(head, size);

@@ -31,13 +31,12 @@ ListedPage parse_s3_page(std::string_view body) {
   constexpr unsigned int kFlags = pugi::parse_escapes | pugi::parse_cdata | pugi::parse_ws_pcdata_single |
                                   pugi::parse_doctype | pugi::parse_declaration;
   const pugi::xml_parse_result parsed = document.load_buffer(body.data(), body.size(), kFlags);
-  if (!parsed)
-    refuse(fmt::format("{} at byte {} of {}: '{}'", parsed.description(), parsed.offset, body.size(), one_line(body)));
+  if (!parsed) refuse(fmt::format("{} at byte {} of {}", parsed.description(), parsed.offset, body.size()));
   for (const pugi::xml_node node : document.children()) {
     if (node.type() == pugi::node_doctype) refuse("it has a DOCTYPE");
   }
   const pugi::xml_node listing = document.child("ListBucketResult");
-  if (!listing) refuse(fmt::format("there is no ListBucketResult in '{}'", one_line(body)));
+  if (!listing) refuse("there is no ListBucketResult");
   const bool is_encoded = std::string_view(listing.child_value("EncodingType")) == "url";
   const auto text = [&](const char* value) { return is_encoded ? percent_decoded(value, true) : std::string(value); };
 

@@ -128,7 +128,7 @@ std::string s3_list_uploads_query(std::string_view prefix, const std::string& pa
 S3UploadPage parse_s3_uploads(const std::string& bucket, std::string_view body) {
   pugi::xml_document document;
   const pugi::xml_node listing = root_of(document, body, "ListMultipartUploadsResult");
-  if (!listing) refuse(fmt::format("there is no ListMultipartUploadsResult in '{}'", one_line(body)));
+  if (!listing) refuse("there is no ListMultipartUploadsResult");
   const bool is_encoded = std::string_view(listing.child_value("EncodingType")) == "url";
   const auto text = [&](const char* value) { return is_encoded ? percent_decoded(value, true) : std::string(value); };
   S3UploadPage page;

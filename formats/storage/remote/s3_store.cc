@@ -115,6 +115,11 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     return response.head.status == 200 && !has_s3_error(response.body);
   }
 
+  std::string shown(std::string text) const override {
+    const std::lock_guard lock(mutex_);
+    return without_own(std::move(text));
+  }
+
   std::string asked() const override {
     const std::lock_guard lock(mutex_);
     if (used_.endpoint.empty()) return {};
@@ -229,21 +234,25 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     std::string said = error.code;
     if (!error.message.empty()) said += ": " + error.message;
     if (said.empty()) said = response.body;
-    // Stores repeat what they were sent.
-    said = without_secrets(std::move(said), secrets_);
-    if (used_.credentials != nullptr) {
-      const AwsCredentials& used = *used_.credentials;
-      said = without_secrets(std::move(said),
-                             {used_.signature, used.session_token, used.secret_access_key, used.access_key_id});
-    }
+    said = without_own(std::move(said));
     if (!said.empty()) text += ", " + one_line(said);
-    if (!error.request_id.empty()) text += fmt::format(" (request {})", one_line(error.request_id));
+    if (!error.request_id.empty()) text += fmt::format(" (request {})", one_line(without_own(error.request_id)));
     if (const std::string* location = response.head.headers.find("Location")) {
       text += redirects_ > kMostRedirects
                   ? fmt::format("; more than {} redirects", kMostRedirects)
-                  : fmt::format("; it leads to {}", one_line(shown_url(location->substr(0, location->find('?')))));
+                  : fmt::format("; it leads to {}",
+                                one_line(without_own(shown_url(location->substr(0, location->find('?'))))));
     }
     return text;
+  }
+
+  // Of a store that repeats what it was sent.
+  std::string without_own(std::string said) const {
+    said = without_secrets(std::move(said), secrets_);
+    if (used_.credentials == nullptr) return said;
+    const AwsCredentials& used = *used_.credentials;
+    return without_secrets(std::move(said),
+                           {used_.signature, used.session_token, used.secret_access_key, used.access_key_id});
   }
 
   const std::shared_ptr<Shared> shared_;

@@ -92,6 +92,10 @@ bool ask_to_remove(HttpCalls calls, std::shared_ptr<StoreCall> call, std::functi
       .is_accepted;
 }
 
+std::string unreadable_answer(const StoreCall& call, std::string_view why, const std::string& body) {
+  return fmt::format("{} in '{}'{}", why, one_line(call.shown(body)), call.asked());
+}
+
 std::string store_error(const StoreCall& call, const HttpResponse& response, const std::optional<StoreOutcome>& judged,
                         int attempts) {
   std::string text = response.failure == HttpFailure::kNone && judged ? judged->text : response.reason;

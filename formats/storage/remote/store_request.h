@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "millrace/formats/storage/remote/object_store.h"
 #include "millrace/formats/storage/remote/retry.h"
@@ -40,6 +41,10 @@ std::shared_ptr<RetriedCall> ask_store(const HttpCalls& calls, StoreRequest requ
 /// Asks a store to remove something, for somebody who has failed already and should not wait for long: a store that
 /// does not answer is given up after some seconds. Whether it did.
 bool ask_to_remove(HttpCalls calls, std::shared_ptr<StoreCall> call, std::function<bool(const HttpResponse&)> accepts);
+
+/// `the answer is no listing: … in '<html>…'; asked of https://…`, of an answer that is accepted and cannot be read.
+/// Never a secret.
+[[nodiscard]] std::string unreadable_answer(const StoreCall& call, std::string_view why, const std::string& body);
 
 /// `status 503, SlowDown: … (request …) (after 3 attempts); asked of https://…`. `judged`: the last answer; none: there
 /// was none. Never a secret.

@@ -34,7 +34,8 @@ std::vector<UnfinishedUpload> list_unfinished_uploads(const HttpCalls& calls, S3
     try {
       page = parse_s3_uploads(url.bucket, answer.response.body);
     } catch (const ErrorException& exception) {
-      fail(prefix, fmt::format("cannot list its uploads: {}{}", exception.error().message, call->asked()));
+      fail(prefix,
+           "cannot list its uploads: " + unreadable_answer(*call, exception.error().message, answer.response.body));
     }
     for (UnfinishedUpload& upload : page.uploads) {
       if (std::chrono::floor<std::chrono::seconds>(store.now() - upload.begun) >= older_than)

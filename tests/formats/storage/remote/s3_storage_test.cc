@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,31 @@ TEST(S3Storage, ShowsNoSecretThatAStoreRepeats) {
     EXPECT_THAT(error, Not(HasSubstr(sent.substr(sent.size() - 64, 20))));
     EXPECT_THAT(error_of_glob(options, "s3://bucket/*"), HasSubstr("cannot list it: status 403"));
   }
+}
+
+// The same with what is no error, as a page to sign in at, and in fields.
+TEST(S3Storage, ShowsNoSecretThatAnswersHaveOutsideOfErrors) {
+  std::function<ServedFault(const std::string& sent)> fault;
+  ObjectServer server({.fault =
+                           [&](const ServedRequest& request) {
+                             return fault(request.headers.at("x-amz-security-token") + ' ' +
+                                          request.headers.at("authorization"));
+                           },
+                       .s3 = marked_service()});
+  const RemoteOptions options = s3_options(server);
+  fault = [](const std::string& sent) {
+    return ServedFault{.kind = Kind::kStatus, .status = 200, .text = "<html>" + sent + "</html>"};
+  };
+  EXPECT_THAT(error_of_glob(options, "s3://bucket/*"),
+              HasSubstr("there is no ListBucketResult in '<html>... AWS4-HMAC-SHA256 Credential=.../"));
+  fault = [](const std::string& sent) {
+    return ServedFault{.kind = Kind::kStatus,
+                       .status = 403,
+                       .headers = {{"x-amz-request-id", sent}, {"Location", "http://elsewhere.example/" + sent}}};
+  };
+  EXPECT_THAT(error_of(options, "s3://bucket/a"),
+              AllOf(HasSubstr("status 403 (request ... AWS4-HMAC-SHA256 Credential=.../"),
+                    HasSubstr("; it leads to http://elsewhere.example/... AWS4-HMAC-SHA256 Credential=.../")));
 }
 
 TEST(S3Storage, ReadsPublicBucketsUnsigned) {

@@ -413,7 +413,9 @@ TEST(S3Upload, SaysWhyUploadsCannotBeListed) {
   ObjectServer server({.fault =
                            [](const ServedRequest& request) {
                              if (request.method == "DELETE") return test::s3_fault(403, "AccessDenied " + request.path);
-                             return ServedFault{.kind = ServedFault::Kind::kStatus, .status = 200, .text = "<A/>"};
+                             return ServedFault{.kind = ServedFault::Kind::kStatus,
+                                                .status = 200,
+                                                .text = "<A>" + request.headers.at("authorization") + "</A>"};
                            },
                        .s3 = marked_service()});
   RemoteStorage storage(s3_options(server));
@@ -421,7 +423,9 @@ TEST(S3Upload, SaysWhyUploadsCannotBeListed) {
     const auto error = error_of_step([&] { (void)storage.unfinished_uploads(prefix, std::chrono::seconds(0)); });
     return error ? error->to_string() : "no error";
   };
-  EXPECT_THAT(list("s3://bucket/"), AllOf(HasSubstr("s3://bucket/"), HasSubstr("no ListMultipartUploadsResult in")));
+  EXPECT_THAT(list("s3://bucket/"), AllOf(HasSubstr("s3://bucket/"),
+                                          HasSubstr("there is no ListMultipartUploadsResult in '<A>AWS4-HMAC-SHA256 "
+                                                    "Credential=.../")));
   EXPECT_THAT(list("gs://bucket/"), HasSubstr("end by themselves after a week"));
   EXPECT_THAT(list("http://user:word@host/"), AllOf(HasSubstr("only S3 has uploads"), Not(HasSubstr("word"))));
   const auto error = error_of_step([&] { storage.abort_upload({.url = "s3://bucket/a", .id = "hidden"}); });

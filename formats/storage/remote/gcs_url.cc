@@ -70,8 +70,11 @@ ObjectUrl parse_gcs_url(const std::string& path) {
 std::string gcs_endpoint(const std::string& text, std::string_view what) {
   std::string endpoint = text.find("://") == std::string::npos ? "http://" + text : text;
   while (endpoint.ends_with('/')) endpoint.pop_back();
+  if (endpoint.find('@') != std::string::npos) {  // nor is it shown
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} may name no user or password", what));
+  }
   const bool is_url = (endpoint.starts_with("http://") || endpoint.starts_with("https://")) &&
-                      endpoint.find_first_of("?# \t\r\n@") == std::string::npos;
+                      endpoint.find_first_of("?# \t\r\n") == std::string::npos;
   if (!is_url) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{} is no URL of http or https: '{}'", what, excerpt(printable(text))));

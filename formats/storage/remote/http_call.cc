@@ -33,6 +33,13 @@ HttpFailure failure_of(CURLcode code, std::string_view text) {
   }
 }
 
+// As libcurl says it, without the URL of a proxy that it does not understand, which may have a password.
+std::string without_proxy_url(std::string text) {
+  const size_t begin = text.find('\'');
+  if (text.starts_with("Unsupported proxy") && begin != std::string::npos) text.replace(begin, text.npos, "its URL");
+  return text;
+}
+
 // With which a proxy has refused a connection; 0: none has.
 int proxy_refusal(CURL* easy) {
   long status = 0;
@@ -159,7 +166,7 @@ void HttpCall::cancel() { fail(HttpFailure::kCancelled, "it was cancelled"); }
 
 void HttpCall::conclude(CURLcode code) {
   if (code != CURLE_OK && response_.failure == HttpFailure::kNone && !is_cut_) {
-    const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+    const std::string text = without_proxy_url(error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
     if (is_sent_in_vain_) {
       fail(HttpFailure::kTransport, "the connection broke off before an answer came");
     } else if (const int status = proxy_refusal(easy_.get()); status != 0) {

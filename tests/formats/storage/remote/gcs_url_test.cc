@@ -89,13 +89,22 @@ TEST(GcsUrl, GoesToTheEmulatorOfTheEnvironment) {
   EXPECT_EQ(gcs_emulator(environment), "https://emulator:8080");
   variables["STORAGE_EMULATOR_HOST"] = "localhost:9199";
   EXPECT_EQ(gcs_emulator(environment), "http://localhost:9199");
-  for (const char* wrong : {"ftp://a", "http://", "https:///", "http://a?b", "http://a b", "a\nb", "http://u:p@h"}) {
+  for (const char* wrong : {"ftp://a", "http://", "https:///", "http://a?b", "http://a b", "a\nb"}) {
     variables["STORAGE_EMULATOR_HOST"] = wrong;
     try {
       (void)gcs_emulator(environment);
       ADD_FAILURE() << wrong;
     } catch (const ErrorException& exception) {
       EXPECT_THAT(exception.what(), HasSubstr("STORAGE_EMULATOR_HOST is no URL of http or https: '"));
+    }
+  }
+  for (const char* with_password : {"http://user:hidden@host", "user:hidden@host:80", "http://user:hid/den@host"}) {
+    variables["STORAGE_EMULATOR_HOST"] = with_password;
+    try {
+      (void)gcs_emulator(environment);
+      ADD_FAILURE() << with_password;
+    } catch (const ErrorException& exception) {
+      EXPECT_EQ(exception.error().message, "STORAGE_EMULATOR_HOST may name no user or password");
     }
   }
 }

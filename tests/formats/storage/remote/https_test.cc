@@ -126,6 +126,19 @@ TEST_F(Https, AProxyThatRefusesIsNotAskedAgain) {
   }
 }
 
+// Which libcurl repeats where it does not understand the URL.
+TEST_F(Https, ThePasswordOfAProxyIsNotShown) {
+  for (const char* url : {"http://user:hidden/key@127.0.0.1:1", "ftp://user:hidden'key@127.0.0.1:1"}) {
+    ::setenv("https_proxy", url, 1);
+    RemoteStorage storage(believing(ca_file_));
+    const Fetched fetched = fetch(storage, "https://millrace.invalid/a.tfrecord");
+    ::unsetenv("https_proxy");
+    ASSERT_TRUE(fetched.error) << url;
+    EXPECT_THAT(fetched.error->message, AllOf(HasSubstr("Unsupported proxy s"), HasSubstr("its URL"),
+                                              Not(HasSubstr("hidden")), Not(HasSubstr("key"))));
+  }
+}
+
 // The first of the three that is set, whatever the others name.
 TEST_F(Https, TakesTheFileOfAwsBeforeThatOfCurlAndThatOfOpenSsl) {
   std::map<std::string, std::string> variables;

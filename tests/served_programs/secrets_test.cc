@@ -14,12 +14,11 @@
 
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/examples/mlm/small_mlm_run.h"
-#include "tests/formats/storage/remote/certificate.h"
 #include "tests/formats/storage/remote/google_server.h"
 #include "tests/formats/storage/remote/object_server.h"
 #include "tests/formats/storage/remote/s3_service.h"
+#include "tests/served_programs/marked_stores.h"
 #include "tests/served_programs/searched_runs.h"
-#include "tests/served_programs/tls_front.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
@@ -30,7 +29,8 @@ namespace {
 using test::ChildResult;
 using test::GoogleFault;
 using test::GoogleRequest;
-using test::GoogleServer;
+using test::MarkedGoogle;
+using test::MarkedS3;
 using test::ObjectServer;
 using test::read_file;
 using test::ServedFault;
@@ -39,10 +39,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
-constexpr const char* kKeyId = "AKIAMARKEDKEYID0";
-constexpr const char* kSecretKey = "SeCrEtKey/of+S3";
-constexpr const char* kSessionToken = "SeCrEtToken+of/S3==";
-constexpr const char* kMark = "SeCrEtKe";  // of names that begin so
 constexpr int kShards = 3;
 
 std::string shard(int number) {
@@ -56,14 +52,6 @@ std::string shard(int number) {
 std::string damaged(std::string content) {
   content[content.size() / 2] ^= 1;
   return content;
-}
-
-// Everything that came with a request, as a page of a careless proxy shows it.
-template <typename Request>
-std::string echo_of(const Request& request, const std::string& target) {
-  std::string text = fmt::format("{} {}", request.method, target);
-  for (const auto& [name, value] : request.headers) text += fmt::format("\n{}: {}", name, value);
-  return text + "\n" + request.body;
 }
 
 class Secrets : public testing::Test {
@@ -121,54 +109,39 @@ class Secrets : public testing::Test {
   test::SearchedRuns runs_;
 };
 
-// The signatures of requests until now.
-void mark_signatures(const ObjectServer& server, test::SearchedRuns& runs) {
-  size_t signatures = 0;
-  for (const ServedRequest& request : server.requests()) {
-    const auto field = request.headers.find("authorization");
-    if (field == request.headers.end()) continue;
-    runs.add_mark(field->second.substr(field->second.rfind('=') + 1));
-    ++signatures;
-  }
-  EXPECT_GT(signatures, 0U) << "nothing was signed";
-}
-
-class S3Secrets : public Secrets {
+// `Store`: MarkedS3 or MarkedGoogle.
+template <typename Store>
+class StoreSecrets : public Secrets {
  protected:
-  void serve(std::function<ServedFault(const ServedRequest&)> fault) {
-    server_ = std::make_unique<ObjectServer>(test::ObjectServerOptions{
-        .fault = std::move(fault),
-        .s3 = test::S3ServiceOptions{
-            .access_key_id = kKeyId, .secret_access_key = kSecretKey, .session_token = kSessionToken}});
-    for (int s = 0; s < kShards; ++s) server_->put(fmt::format("bucket/part-{}.tfrecord", s), shard(s));
-    runs_.set("AWS_ENDPOINT_URL_S3", server_->url(""));
-    for (const char* mark : {kKeyId, "SeCrEtKey", "SeCrEtToken"}) runs_.add_mark(mark);
-  }
-  void give_keys() {
-    runs_.set("AWS_ACCESS_KEY_ID", kKeyId);
-    runs_.set("AWS_SECRET_ACCESS_KEY", kSecretKey);
-    runs_.set("AWS_SESSION_TOKEN", kSessionToken);
+  void serve(std::function<typename Store::Fault(const typename Store::Request&)> fault) {
+    store_ = std::make_unique<Store>(runs_, std::move(fault));
+    for (int s = 0; s < kShards; ++s) store_->put(fmt::format("part-{}.tfrecord", s), shard(s));
   }
 
-  std::unique_ptr<ObjectServer> server_;
+  std::unique_ptr<Store> store_;
+};
+
+class S3Secrets : public StoreSecrets<MarkedS3> {
+ protected:
+  static constexpr const char* kKeyId = MarkedS3::kKeyId;
+  static constexpr const char* kSecretKey = MarkedS3::kSecretKey;
+  static constexpr const char* kSessionToken = MarkedS3::kSessionToken;
 };
 
 // A server that is busy, breaks off and repeats what it was sent.
 TEST_F(S3Secrets, AreInNothingThatProgramsLeaveOfAStoreThatFailsNowAndThen) {
   serve([](const ServedRequest& request) -> ServedFault {
-    if (request.number % 5 == 1) {
-      return {.kind = ServedFault::Kind::kStatus, .status = 503, .text = echo_of(request, request.path)};
-    }
+    if (request.number % 5 == 1) return MarkedS3::echo(503, request);
     return {.kind = request.number % 7 == 2 ? ServedFault::Kind::kResetInBody : ServedFault::Kind::kNone};
   });
-  give_keys();
+  store_->give_keys();
   run_everything("s3://bucket/part-*");
-  server_->put("bucket/damaged.tfrecord", damaged(shard(9)));
+  store_->put("damaged.tfrecord", damaged(shard(9)));
   EXPECT_NE(runs_.run({test::kDatasetVerify, "s3://bucket/damaged.tfrecord"}).exit_code, 0);
   runs_.run(bench("s3://bucket/damaged.tfrecord",
                   {"--batches", "20", "--damage", "skip", "--skipped-log", runs_.out("skipped of a damaged one")}));
   EXPECT_FALSE(read_file(runs_.out("skipped of a damaged one")).empty());
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   expect_nothing_found();
 }
 
@@ -179,7 +152,7 @@ TEST_F(S3Secrets, AreInNoErrorWhateverAStoreRepeats) {
     const bool is_listing = request.path.find("list-type") != std::string::npos;
     return is_listing == fails_listing ? fault(request) : ServedFault();
   });
-  give_keys();
+  store_->give_keys();
   using Kind = ServedFault::Kind;
   const std::vector<std::function<ServedFault(const ServedRequest&)>> faults = {
       // As S3 refuses a signature.
@@ -221,16 +194,16 @@ TEST_F(S3Secrets, AreInNoErrorWhateverAStoreRepeats) {
                    listing ? "s3://bucket/part-*" : "s3://bucket/part-0.tfrecord", HasSubstr("status "));
     }
   }
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   expect_nothing_found();
 }
 
 TEST_F(S3Secrets, AreInNoErrorOfAWrongKey) {
   serve(nullptr);
-  give_keys();
+  store_->give_keys();
   runs_.set("AWS_SECRET_ACCESS_KEY", "SeCrEtKeyOfSomebodyElse");
   expect_error("s3://bucket/part-*", "s3://bucket/part-*", HasSubstr("status 403"));
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   expect_nothing_found();
 }
 
@@ -240,11 +213,11 @@ TEST_F(S3Secrets, AreInNothingThatTheWatchdogSays) {
     const bool is_listing = request.path.find("list-type") != std::string::npos;
     return ServedFault{.kind = is_listing ? ServedFault::Kind::kNone : ServedFault::Kind::kStallBeforeHead};
   });
-  give_keys();
+  store_->give_keys();
   const ChildResult stalled = runs_.run(bench("s3://bucket/part-*", {"--batches", "5", "--watchdog", "3"}));
   EXPECT_EQ(stalled.exit_code, 75) << stalled.err;
   EXPECT_THAT(stalled.err, HasSubstr("s3://bucket/part-"));
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   expect_nothing_found();
 }
 
@@ -258,7 +231,7 @@ TEST_F(S3Secrets, AreInNothingThatIsSaidOfFilesAndProgramsWithCredentials) {
   };
   test::write_file(credentials, keys(""));
   EXPECT_EQ(runs_.run(bench("s3://bucket/part-*", {"--batches", "5"})).exit_code, 0);
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   // Files that are no such: half of a pair, a line that is none.
   for (const std::string& text :
        {fmt::format("[default]\naws_secret_access_key = {}\n", kSecretKey),
@@ -300,9 +273,9 @@ TEST_F(S3Secrets, AreInNothingThatATrainingLeaves) {
   const ChildResult prepared = runs_.run(test::small_mlm_preparation(runs_.home(), 300));
   ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
   for (const auto& [path, content] : test::files_below(runs_.home("shards"))) {
-    server_->put("bucket/shards/" + path, content);
+    store_->put("shards/" + path, content);
   }
-  give_keys();
+  store_->give_keys();
   const std::vector<std::string> training =
       test::small_mlm_training(runs_.out("run"), "s3://bucket",
                                {"--tokenizer", runs_.home("tokenizer.json"), "--steps", "10", "--checkpoint-every", "4",
@@ -316,93 +289,26 @@ TEST_F(S3Secrets, AreInNothingThatATrainingLeaves) {
   const ChildResult refused = runs_.run(test::with_options(training, {"--overwrite"}));
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("s3://bucket/shards"), HasSubstr("status 403")));
-  mark_signatures(*server_, runs_);
+  store_->mark_requests();
   expect_nothing_found();
 }
 
-class GoogleSecrets : public Secrets {
+class GoogleSecrets : public StoreSecrets<MarkedGoogle> {
  protected:
-  static constexpr const char* kAccount = "reader@project.iam.gserviceaccount.com";
-  static constexpr const char* kClient = "GOCSPX/SeCrEtKeyOfClient";
-  static constexpr const char* kRefresh = "1//SeCrEtKeyRefresh";
-
-  void serve(std::function<GoogleFault(const GoogleRequest&)> fault) {
-    server_ = std::make_unique<GoogleServer>(test::GoogleServerOptions{.fault = std::move(fault),
-                                                                       .account = kAccount,
-                                                                       .public_key = key_.public_key,
-                                                                       .client_id = "id.apps.googleusercontent.com",
-                                                                       .client_secret = kClient,
-                                                                       .refresh_token = kRefresh,
-                                                                       .token_mark = "ya29.SeCrEtKeyAccess"});
-    for (int s = 0; s < kShards; ++s) server_->put("bucket", fmt::format("part-{}.tfrecord", s), shard(s));
-    // No credentials go to an emulator: the programs ask for Google's own host, of which they believe that it is this.
-    front_ = std::make_unique<test::TlsFront>(authority_.issue({.name = "DNS:storage.googleapis.com"}),
-                                              std::stoi(server_->host().substr(server_->host().find(':') + 1)));
-    test::write_file(runs_.home("authorities.pem"), authority_.certificate());
-    runs_.set("AWS_CA_BUNDLE", runs_.home("authorities.pem"));
-    runs_.set("https_proxy", front_->proxy());
-    runs_.set("GCE_METADATA_HOST", server_->host());
-    runs_.set("GOOGLE_APPLICATION_CREDENTIALS", file_);
-    runs_.add_mark(kMark);
-    runs_.add_mark("PRIVATE KEY");
-    for (size_t begin = 0; begin < key_.private_key.size();) {
-      const size_t end = key_.private_key.find('\n', begin);
-      const std::string line = key_.private_key.substr(begin, end - begin);
-      if (line.size() >= 8 && !line.starts_with("-----")) runs_.add_mark(line);
-      begin = end + 1;
-    }
-  }
-
-  void write_account(const std::string& private_key) {
-    test::write_file(file_, Json{{"type", "service_account"},
-                                 {"client_email", kAccount},
-                                 {"private_key", private_key},
-                                 {"private_key_id", "1f2e3d"},
-                                 {"token_uri", server_->token_uri()}}
-                                .dump());
-  }
-  void write_user(const std::string& refresh_token) {
-    test::write_file(file_, Json{{"type", "authorized_user"},
-                                 {"client_id", "id.apps.googleusercontent.com"},
-                                 {"client_secret", kClient},
-                                 {"refresh_token", refresh_token},
-                                 {"token_uri", server_->token_uri()}}
-                                .dump());
-  }
-
-  // The signatures of claims until now; and that there were tokens.
-  void mark_requests() {
-    size_t tokens = 0;
-    for (const GoogleRequest& request : server_->requests()) {
-      if (const size_t at = request.body.find("assertion="); at != std::string::npos) {
-        runs_.add_mark(request.body.substr(request.body.rfind('.') + 1));
-        runs_.add_mark(request.body.substr(at + 10, 60));
-      }
-      tokens += request.headers.contains("authorization") ? 1 : 0;
-    }
-    EXPECT_GT(tokens, 0U) << "nobody showed a token";
-    EXPECT_EQ(front_->asked_for(), "storage.googleapis.com:443");
-  }
-
-  const test::RsaKey key_ = test::make_rsa_key();
-  const std::string file_ = runs_.home("account.json");
-  const test::CertificateAuthority authority_;
-  std::unique_ptr<GoogleServer> server_;
-  std::unique_ptr<test::TlsFront> front_;
+  static constexpr const char* kClient = MarkedGoogle::kClient;
+  static constexpr const char* kRefresh = MarkedGoogle::kRefresh;
 };
 
 TEST_F(GoogleSecrets, AreInNothingThatProgramsLeaveOfAStoreThatFailsNowAndThen) {
   serve([](const GoogleRequest& request) -> GoogleFault {
-    if (request.number % 5 == 1) {
-      return {.kind = GoogleFault::Kind::kAnswer, .status = 503, .body = echo_of(request, request.target)};
-    }
+    if (request.number % 5 == 1) return MarkedGoogle::echo(503, request);
     return {.kind = request.number % 7 == 2 ? GoogleFault::Kind::kReset : GoogleFault::Kind::kNone};
   });
-  write_account(key_.private_key);
+  store_->write_account(store_->private_key());
   run_everything("gs://bucket/part-*");
-  write_user(kRefresh);
+  store_->write_user(kRefresh);
   EXPECT_EQ(runs_.run(bench("gs://bucket/part-*", {"--batches", "5"})).exit_code, 0);
-  mark_requests();
+  store_->mark_requests();
   expect_nothing_found();
 }
 
@@ -427,7 +333,7 @@ TEST_F(GoogleSecrets, AreInNoErrorWhateverAStoreRepeats) {
       })};
   test::write_file(runs_.home("list"), "gs://bucket/part-0.tfrecord");
   for (const bool is_user : {false, true}) {
-    is_user ? write_user(kRefresh) : write_account(key_.private_key);
+    is_user ? store_->write_user(kRefresh) : store_->write_account(store_->private_key());
     for (const auto& each : refusals) {
       fault = each;
       for (const char* where : {"/token", "alt=media", "prefix="}) {
@@ -438,26 +344,27 @@ TEST_F(GoogleSecrets, AreInNoErrorWhateverAStoreRepeats) {
       }
     }
   }
-  mark_requests();
+  store_->mark_requests();
   expect_nothing_found();
 }
 
 TEST_F(GoogleSecrets, AreInNothingThatIsSaidOfFilesThatCannotBeUsed) {
   serve(nullptr);
-  write_user(kRefresh);
+  store_->write_user(kRefresh);
   EXPECT_EQ(runs_.run(bench("gs://bucket/part-*", {"--batches", "5"})).exit_code, 0);
-  mark_requests();
-  write_user("1//SeCrEtKeyOfSomebodyElse");
+  store_->mark_requests();
+  store_->write_user("1//SeCrEtKeyOfSomebodyElse");
   expect_error("gs://bucket/part-*", "gs://bucket/part-*", HasSubstr("invalid_grant"));
-  std::string half = key_.private_key.substr(0, key_.private_key.size() / 2);
-  write_account(half);
+  std::string half = store_->private_key().substr(0, store_->private_key().size() / 2);
+  store_->write_account(half);
   expect_error("gs://bucket/part-*", "gs://bucket/part-*", HasSubstr("account.json"));
-  write_account("SeCrEtKeyThatIsNone");
+  store_->write_account("SeCrEtKeyThatIsNone");
   expect_error("gs://bucket/part-*", "gs://bucket/part-*", HasSubstr("account.json"));
-  for (const std::string& text : {read_file(file_).substr(0, read_file(file_).size() / 2), key_.private_key,
-                                  fmt::format("{{\"type\": \"external_account\", \"client_secret\": \"{}\"}}", kClient),
-                                  fmt::format("{{\"type\": 1, \"a\": \"{}\"", kRefresh)}) {
-    test::write_file(file_, text);
+  for (const std::string& text :
+       {read_file(store_->file()).substr(0, read_file(store_->file()).size() / 2), store_->private_key(),
+        fmt::format("{{\"type\": \"external_account\", \"client_secret\": \"{}\"}}", kClient),
+        fmt::format("{{\"type\": 1, \"a\": \"{}\"", kRefresh)}) {
+    test::write_file(store_->file(), text);
     expect_error("gs://bucket/part-*", "gs://bucket/part-*", HasSubstr("account.json"));
   }
   expect_nothing_found();
@@ -470,7 +377,7 @@ TEST_F(Secrets, OfARedirectAreInNothingThatProgramsLeave) {
   ObjectServer target({.fault = [&](const ServedRequest& request) -> ServedFault {
     if (request.path.find("SeCrEtKey") == std::string::npos) return {};
     if (!has_expired) return {};
-    return {.kind = ServedFault::Kind::kStatus, .status = 403, .text = echo_of(request, request.path)};
+    return MarkedS3::echo(403, request);
   }});
   for (int s = 0; s < kShards; ++s) {
     target.put(fmt::format("part-{}.tfrecord", s), shard(s));
@@ -481,8 +388,8 @@ TEST_F(Secrets, OfARedirectAreInNothingThatProgramsLeave) {
                        .status = 302,
                        .headers = {{"Location", target.url(request.path.substr(1) + query)}}};
   }});
-  runs_.add_mark(kMark);
-  runs_.add_mark(kKeyId);
+  runs_.add_mark("SeCrEtKe");
+  runs_.add_mark(MarkedS3::kKeyId);
   const std::string pattern = server.url("part-{0..2}.tfrecord");
   const ChildResult good =
       runs_.run(bench(pattern, {"--batches", "50", "--json", "--state", runs_.out("state"), "--state-every", "3",

@@ -83,8 +83,11 @@ class Trainer::Run {
       take(*batch);
     }
     report_rest();
-    if (!stopping()) evaluate();
-    checkpoint();
+    // A training that never had a batch leaves everything as it was.
+    if (progress_.step > 0 || !summary_.data_ended) {
+      if (!stopping()) evaluate();
+      checkpoint();
+    }
     summary_.step = progress_.step;
     callbacks_before_ = callbacks_at_start_;
     summary_.whole = make_report(whole_);

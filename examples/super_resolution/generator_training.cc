@@ -10,6 +10,7 @@
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/trainer/metrics/psnr.h"
+#include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/output_folder.h"
 #include "millrace/trainer/run/run_spec.h"
 #include "millrace/trainer/run/training_run.h"
@@ -29,7 +30,9 @@ std::shared_ptr<const Vgg> features_of(const GeneratorTraining& training) {
   return std::make_shared<const Vgg>(Vgg::drawn({{16, 16}, {32, 32}, {64, 64}}, 0));
 }
 
-std::string generator_folder(const std::string& given) { return model_folder(given, "train_super_resolution"); }
+std::string generator_folder(const std::string& given) {
+  return model_folder(local_copy(given), "train_super_resolution");
+}
 
 // What is trained, and on what.
 struct Parts {

@@ -216,7 +216,7 @@ int TrainingRun::train_in_folder(const RunModel& trained, const RunData& data,
     return signals.exit_code();
   }
   if (summary.step == 0 && summary.data_ended) {
-    throw ErrorException(ErrorCode::kTruncated, "the training data have no row: no step was made, no model is written");
+    throw ErrorException(ErrorCode::kTruncated, "the training data gave no batch: no step was made, nothing is written");
   }
   for (BestModel& best : summary.best_models) best.path = shown(best.path);
   RunSummary all{

@@ -102,7 +102,7 @@ class Tape {
   ActivationStorage storage() const { return gradients_.storage; }
 
   /// While it lives nothing is recorded (`torch.no_grad`): what is computed has no gradient and keeps nothing for a way
-  /// back. They may be nested.
+  /// back. They may be nested; the tape does not begin meanwhile.
   class NoGrad {
    public:
     explicit NoGrad(Tape& tape) : tape_(tape), before_(std::exchange(tape.no_grad_, true)) {}
@@ -129,7 +129,7 @@ class Tape {
   /// Gives back the memory of a tensor of this tape that nobody reads again, unless the tape records: then it may be
   /// needed on the way back. Of several under the same memory (`reshaped`) one only.
   void discard(const Tensor<T>& tensor) {
-    if (!recording()) arena_.release(tensor.values, tensor.count());
+    if (!recording() && !tensor.needs_gradient()) arena_.release(tensor.values, tensor.count());
   }
   /// Says that this dropout draws for its rows. Throws `kInvalidArgument` naming its place when one with the same
   /// random words has done so since the tape began: they would drop alike.

@@ -137,6 +137,7 @@ void FolderUpload::run() {
     std::exception_ptr error;
     try {
       if (options_.checksums != nullptr && !work.bytes) work.stamp = stamp_of(work.path);
+      if (work.stamp && !work.stamp->has_settled()) work.stamp.reset();
       if (!options_.reuses || !reuse(work)) send(work);
       if (work.sent) work.sent();
     } catch (...) {
@@ -145,7 +146,7 @@ void FolderUpload::run() {
     lock.lock();
     --num_at_work_;
     bytes_in_flight_ -= work.bytes_in_flight;
-    if (error == nullptr && work.stamp && work.stamp->size == work.file.size && work.stamp->has_settled()) {
+    if (error == nullptr && work.stamp && work.stamp->size == work.file.size) {
       checksums_[*work.stamp] = work.file.crc;
     }
     if (error == nullptr) manifest_.files.push_back(std::move(work.file));

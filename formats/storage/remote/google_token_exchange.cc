@@ -55,6 +55,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
         if (part.size() >= kShortestToken) hide_signed(part);
       }
     }
+    hide_query(file_.subject.url);
     ask(std::move(get), &Exchange::take_subject);
   }
   void take_subject(const std::string& body) { ask_endpoint(parse_subject_token(body, file_.subject)); }
@@ -125,6 +126,22 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
   void hide(const std::string& secret) {
     secrets_.push_back(secret);
     secrets_.push_back(percent_encoded(secret));
+  }
+  // It may be a key; servers repeat what they do not know.
+  void hide_query(const std::string& url) {
+    const size_t begin = url.find('?');
+    if (begin == std::string::npos) return;
+    std::string query = url.substr(begin + 1);
+    if (query.size() >= kShortestToken) hide(query);
+    query += '&';
+    for (size_t at = 0; at < query.size(); at = query.find('&', at) + 1) {
+      const size_t value = query.find('=', at) + 1;
+      const size_t end = query.find('&', at);
+      if (value <= at || value > end || end - value < kShortestToken) continue;
+      const std::string text = query.substr(value, end - value);
+      hide(text);
+      hide(percent_decoded(text));
+    }
   }
   // A JSON Web Token, and its signature, which alone is worth something, too.
   void hide_signed(const std::string& token) {

@@ -162,17 +162,17 @@ void ObjectLock::write(const std::string& replaced) {
   throw ErrorException({.code = ErrorCode::kIo, .message = "it was written, and is not there", .shard = url_});
 }
 
-// One that is written where it is already.
+// One that is written where it is already, unless the store has said that it implements none.
 void ObjectLock::check_conditions() {
   try {
-    put({.if_absent = true});
+    if (storage_->keeps_conditions(url_)) put({.if_absent = true});
   } catch (const ErrorException&) {
     return;
   }
   tell(
-      fmt::format("{}: the store does not look at If-None-Match: of two that begin here in the same moment neither may "
-                  "notice the other",
-                  url_));
+      fmt::format("{}: the store does not look at {}: of two that begin here in the same moment neither may notice the "
+                  "other",
+                  url_, storage_->keeps_conditions(url_) ? "If-None-Match" : "If-None-Match or If-Match"));
 }
 
 void ObjectLock::run() {

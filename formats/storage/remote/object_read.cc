@@ -85,6 +85,11 @@ class Read final : public std::enable_shared_from_this<Read> {
                                      linked_->size)};
     }
     version.size = object_size;
+    if (refused_pin_) {  // the store knows better what is another than an answer may tell
+      is_changed_ = true;
+      const std::string is = version.to_string();
+      return {.refusal = changed(*request_.pin, is == request_.pin->to_string() ? "another" : is)};
+    }
     // Of who was asked at once all that can be compared is the size.
     const bool is_known_link = request_.pin && request_.pin->is_linked && !linked_;
     if (is_known_link && object_size == request_.pin->size) version = *request_.pin;

@@ -8,7 +8,8 @@ namespace millrace {
 /// How a file or object is written (`open_output_anywhere`).
 struct OutputOptions {
   /// Only where there is no such object yet: one that is there is an error of `commit`, or of `write` before it. Of
-  /// object stores alone. Default: false
+  /// object stores alone; where one of S3's language implements no conditions it is looked at before, and of two that
+  /// write in the same moment both may. Default: false
   bool if_absent = false;
   /// Only in the place of the object of this version: its entity tag without quotes in S3, its generation in Google's
   /// store. Another one, or none, is an error as above. Default: empty, whatever there is

@@ -358,6 +358,11 @@ std::optional<ObjectNow> RemoteStorage::look(const std::string& url, size_t most
   return look_at_object(shared_->calls(url), *shared_->buckets(url), url, most_bytes);
 }
 
+bool RemoteStorage::keeps_conditions(const std::string& url) {
+  require_bucket(url, "only buckets have conditions");
+  return shared_->buckets(url)->keeps_conditions();
+}
+
 void RemoteStorage::forget(const std::string& url) {
   if (is_in_bucket(url)) shared_->forget(url);
 }

@@ -307,6 +307,10 @@ ListedPage S3Store::parse_page(std::string_view body) const { return parse_s3_pa
 
 std::chrono::system_clock::time_point S3Store::now() const { return shared_->now(); }
 
+bool S3Store::keeps_conditions() const {
+  return shared_->conditions()->if_none_match && shared_->conditions()->if_match;
+}
+
 std::string S3Store::name() const { return "s3 " + shared_->config().options.endpoint; }
 
 }  // namespace millrace

@@ -161,9 +161,12 @@ StoreAnswer S3Upload::ask_on_condition(const std::function<std::shared_ptr<Store
   const auto ask = [&](const HttpRequest& asked) {
     return ask_store_and_wait(calls_, {.call = make_call(), .request = [asked] { return asked; }, .accepts = accepts});
   };
-  const bool has_condition = if_absent_ || !if_version_.empty();
+  if (!if_absent_ && if_version_.empty()) return ask(request);
   std::atomic<bool>& is_known = if_absent_ ? conditions_->if_none_match : conditions_->if_match;
-  if (!has_condition || !is_known) return ask(request);
+  if (!is_known) {
+    require_condition();
+    return ask(request);
+  }
   HttpRequest conditional = request;
   if (if_absent_) {
     conditional.headers.add("If-None-Match", "*");
@@ -172,9 +175,27 @@ StoreAnswer S3Upload::ask_on_condition(const std::function<std::shared_ptr<Store
   }
   StoreAnswer answer = ask(conditional);
   if (answer.is_accepted || parse_s3_error(answer.response).code != "NotImplemented") return answer;
+  require_condition();
   answer = ask(request);
   if (answer.is_accepted) is_known = false;
   return answer;
+}
+
+// In place of a store that implements no conditions: only of two that write in the same moment both may.
+void S3Upload::require_condition() const {
+  const StoreAnswer there = ask_for_head();
+  if (!there.is_accepted && there.response.head.status != 404) throw upload_error(url_, there.error);
+  const std::string* const tag = there.response.head.headers.find("ETag");
+  const bool is_replaced = there.is_accepted && tag != nullptr && strong_tag(*tag) == if_version_;
+  if (if_absent_ ? there.is_accepted : !is_replaced) {
+    throw upload_error(url_, refused_condition_ + "the store implements no conditions, it was looked at before");
+  }
+}
+
+StoreAnswer S3Upload::ask_for_head() const {
+  return ask_store_and_wait(
+      calls_,
+      {.call = make_call_("", {}), .request = [] { return small_request(HttpMethod::kHead); }, .accepts = is_created});
 }
 
 // Returns where the object is there.
@@ -193,9 +214,7 @@ void S3Upload::settle(const StoreAnswer& answer) {
 }
 
 S3Upload::There S3Upload::look(std::string& why) const {
-  const StoreAnswer answer = ask_store_and_wait(
-      calls_,
-      {.call = make_call_("", {}), .request = [] { return small_request(HttpMethod::kHead); }, .accepts = is_created});
+  const StoreAnswer answer = ask_for_head();
   why = answer.error;
   const HttpHead& head = answer.response.head;
   if (!answer.is_accepted) return head.status == 404 ? There::kNot : There::kUnknown;

@@ -54,6 +54,8 @@ class S3Upload final : public StoreUpload {
   [[nodiscard]] StoreAnswer ask_on_condition(const std::function<std::shared_ptr<StoreCall>()>& make_call,
                                              const HttpRequest& request,
                                              const std::function<bool(const HttpResponse&)>& accepts) const;
+  void require_condition() const;
+  [[nodiscard]] StoreAnswer ask_for_head() const;
   void settle(const StoreAnswer& answer);
   [[nodiscard]] There look(std::string& why) const;
   [[nodiscard]] HttpRequest request_with(const std::shared_ptr<const std::string>& content) const;

@@ -271,9 +271,18 @@ TEST_F(ToyRun, GoesOnInFrontOfAShortBatch) {
   EXPECT_EQ(summary("run", with(options, {"--resume", checkpoints("run").back()})).at("distinct_shapes"), 1);
 }
 
-TEST_F(ToyRun, WithoutARowIsAnErrorAndWritesNoModel) {
-  EXPECT_THAT(refusal({"--steps", "6", "--rows", "0", "--keep-remainder"}), HasSubstr("the training data have no row"));
-  EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
+TEST_F(ToyRun, WithoutABatchIsAnErrorAndLeavesAnEarlierRunAsItIs) {
+  ASSERT_EQ(run("refused", {"--steps", "5", "--keep-best", "1"}).exit_code, 0);
+  const auto before = test::files_below(folder_.path("refused"));
+  EXPECT_THAT(refusal({"--steps", "6", "--rows", "0", "--keep-remainder", "--keep-best", "1", "--overwrite"}),
+              HasSubstr("the training data gave no batch"));
+  const auto after = test::files_below(folder_.path("refused"));
+  for (const auto& [name, bytes] : before) {
+    if (name.starts_with("model/") || name.starts_with("best/") || name.starts_with("checkpoints/")) {
+      EXPECT_TRUE(after.contains(name) && after.at(name) == bytes) << name;
+    }
+  }
+  for (const auto& [name, bytes] : after) EXPECT_FALSE(name.starts_with("best/") && !before.contains(name)) << name;
 }
 
 TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {

@@ -47,7 +47,7 @@ TEST(ConnectionFaults, ANameThatIsNotKnownIsOneErrorThatNamesIt) {
   ASSERT_TRUE(timed.fetched.error);
   EXPECT_THAT(timed.fetched.error->message, AllOf(HasSubstr(kName), HasSubstr("attempts")));
   EXPECT_EQ(timed.fetched.error->shard, url);
-  EXPECT_LE(timed.took, std::chrono::seconds(120));
+  EXPECT_LE(timed.took, std::chrono::minutes(10));
 }
 
 TEST(ConnectionFaults, ANameIsLookedUpAgainWhereThatFails) {
@@ -138,7 +138,7 @@ TEST(ConnectionFaults, AConnectionThatIsNeverMadeIsOneError) {
   ASSERT_TRUE(timed.fetched.error);
   EXPECT_THAT(timed.fetched.error->message, AllOf(HasSubstr("no answer came in time"), HasSubstr("attempts")));
   EXPECT_EQ(timed.fetched.error->shard, url);
-  EXPECT_LE(timed.took, std::chrono::seconds(120));
+  EXPECT_LE(timed.took, std::chrono::minutes(10));
 }
 
 TEST(ConnectionFaults, AServerMayEndTheConnectionWithEachAnswer) {

@@ -224,7 +224,7 @@ TEST_F(FederatedGoogleCredentials, AreNotRepeatedFromAnswers) {
     for (const uint64_t number : {0, 1, 2}) {
       for (size_t kind = 0; kind < 5; ++kind) {
         serve({.fault = [&](const GoogleRequest& request) {
-          std::string said = percent_decoded(request.body) + request.body;
+          std::string said = percent_decoded(request.body) + request.body + request.target;
           for (const auto& [name, value] : request.headers) {
             said += fmt::format("; {}: {}, {}", name, value, value.substr(value.rfind(' ') + 1));
           }
@@ -234,7 +234,13 @@ TEST_F(FederatedGoogleCredentials, AreNotRepeatedFromAnswers) {
                              .body = as_json ? error.dump() : said};
         }});
         Json file = all()[kind];
-        if (kind == 3) file["credential_source"]["headers"]["Authorization"] = fmt::format("bearer {}of.it", kMark);
+        if (kind == 3) {
+          Json& source = file["credential_source"];
+          source["headers"]["Authorization"] = fmt::format("bearer {}of.it", kMark);
+          auto url = source["url"].get<std::string>();
+          url += url.find('?') == std::string::npos ? "?" : "&";
+          source["url"] = fmt::format("{}key={}", url, kMark);
+        }
         const Fetched token = get_once({.file = write("file.json", file)});
         if (token.value) continue;
         EXPECT_THAT(token.error, HasSubstr("status 403"));

@@ -90,7 +90,8 @@ std::map<std::string, std::string> parse_form(std::string_view text) {
 std::optional<Answer> GoogleTokens::answer(const GoogleRequest& request, const std::string& endpoint) {
   const std::string& target = request.target;
   if (target == "/token") return of_endpoint(request, endpoint);
-  if (target == "/subject" || target == "/subject?json") return subject(request, target.ends_with("?json"));
+  if (target == "/subject" || target.starts_with("/subject?"))
+    return subject(request, target.starts_with("/subject?json"));
   if (target == "/computeMetadata/v1/instance/service-accounts/default/token") return of_metadata(request);
   if (target.starts_with("/v1/projects/-/serviceAccounts/")) return impersonated(request);
   return std::nullopt;

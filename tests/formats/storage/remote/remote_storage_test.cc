@@ -287,7 +287,7 @@ TEST(RemoteStorage, GivesUpOnAServerThatNeverAnswers) {
   const TimedFetch timed = fetch_by_clock(server.url("a"));
   ASSERT_TRUE(timed.fetched.error);
   EXPECT_THAT(timed.fetched.error->message, AllOf(HasSubstr("no answer came in time"), HasSubstr("attempts")));
-  EXPECT_LE(timed.took, std::chrono::seconds(120));
+  EXPECT_LE(timed.took, std::chrono::minutes(10));
 }
 
 // As a machine does that was suspended.

@@ -365,6 +365,9 @@ TEST(S3UploadFaults, AConditionThatTheStoreDoesNotImplementIsLeftOutFromThenOn) 
         EXPECT_TRUE(server.content("bucket/" + key) == content_of(size));
       }
       EXPECT_THAT(conditions_of(server), ElementsAre("if-none-match: *"));
+      const auto there = write_object(storage, "s3://bucket/a", "other", options);
+      ASSERT_TRUE(there) << "it is looked at";
+      EXPECT_THAT(there->message, HasSubstr("there is such an object already"));
       EXPECT_THAT(server.unfinished_uploads(), IsEmpty());
       const auto error = write_object(storage, "s3://bucket/a", "other", {.if_version = "none"});
       ASSERT_TRUE(error) << "it knows this one";

@@ -149,8 +149,8 @@ class Trainer::Run {
   void take(const GlobalBatch& batch) {
     const int64_t rows = batch.view.rows();
     in_step_.rows += rows;
-    if (!options_.token_feature.empty()) {
-      in_step_.tokens += rows * batch.view.feature(options_.token_feature).row_size();
+    for (const std::string& feature : options_.token_features) {
+      in_step_.tokens += rows * batch.view.feature(feature).row_size();
     }
     if (t_.checkpoints_) in_step_.source_state = source_.save();
     ++in_step_.batches;

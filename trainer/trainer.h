@@ -38,7 +38,7 @@ struct TrainingPhase {
 ///
 ///     Trainer trainer(model, std::make_unique<Adam>(model.layout(), adam_weight_decay(1e-3)),
 ///                     linear_warmup_decay({.learning_rate = 1e-3, .warmup_steps = 25, .total_steps = 250}),
-///                     {.total_steps = 250, .token_feature = "input_ids"});
+///                     {.total_steps = 250, .token_features = {"input_ids"}});
 ///     trainer.add_callback(std::make_unique<ProgressBar>());
 ///     PipelineSource source(dataset.start());
 ///     TrainingSummary summary = trainer.train(source);

@@ -44,9 +44,9 @@ struct TrainerOptions {
   /// gradient and no optimizer slot. Default: empty, none
   std::string frozen = {};
   std::optional<LossScaling> loss_scaling = std::nullopt;  ///< Default: none, gradients are computed as they are
-  int64_t total_steps = 0;         ///< in all, those before a resume included. Default: 0, to the end of the data
-  int64_t report_every = 10;       ///< steps; the training's first step and its last are always reported. Default: 10
-  std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
+  int64_t total_steps = 0;    ///< in all, those before a resume included. Default: 0, to the end of the data
+  int64_t report_every = 10;  ///< steps; the training's first step and its last are always reported. Default: 10
+  std::vector<std::string> token_features = {};  ///< features whose values are counted as tokens. Default: none
   /// Starts a source over the rows to evaluate on, each time anew, and once when a training starts: one that never ends
   /// is refused then. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;

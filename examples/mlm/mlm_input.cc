@@ -153,7 +153,7 @@ Dataset MlmInput::training_batches() const {
 RunData MlmInput::data() const {
   RunData data{.training = training_batches(),
                .description = describe(),
-               .token_feature = "input_ids",
+               .token_features = {"input_ids"},
                .masks = {"attention_mask"}};
   if (!shards_) return data;
   data.rows_per_epoch = static_cast<int64_t>(shards_->train.num_records().value());

@@ -102,7 +102,7 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
                .metrics = [] { return metrics_of(Spearman(kColumns), ConstantColumns(kColumns)); },
                .higher_is_better = {"spearman"},
                .description = data.describe(),
-               .token_feature = "answer_ids",
+               .token_features = {"question_ids", "answer_ids"},
                .batches_per_epoch = batches,
                .rows_per_epoch = batches * options.run.global_batch,  // none is dropped: others begin the next epoch
                .masks = {"question_mask", "answer_mask"},

@@ -77,7 +77,7 @@ RunData data_of(const Options& options, const PreparedRows& rows) {
       .description =
           fmt::format("{} rows of {} tokens, global batch {}, shuffle {}, vocabulary {}", rows.num_rows(0),
                       rows.encoder().task().max_length, run.global_batch, options.shuffle, rows.vocab_size()),
-      .token_feature = "input_ids",
+      .token_features = {"input_ids"},
       .batches_per_epoch = (rows.num_rows(0) + run.global_batch - 1) / run.global_batch,
       .rows_per_epoch = rows.num_rows(0),
       .masks = {"attention_mask"},

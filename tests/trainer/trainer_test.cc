@@ -109,7 +109,7 @@ TEST(Trainer, LearnsALinearRelation) {
 }
 
 TEST(Trainer, TakesTheMeanLossOfAReportOverAllItsWeight) {
-  ToyTraining toy({.total_steps = 8, .report_every = 4, .token_feature = "x"});
+  ToyTraining toy({.total_steps = 8, .report_every = 4, .token_features = {"x", "y"}});
   Record record;
   toy.trainer.add_callback(std::make_unique<Recorder>(record));
   RegressionSource source(100);
@@ -128,8 +128,8 @@ TEST(Trainer, TakesTheMeanLossOfAReportOverAllItsWeight) {
   EXPECT_EQ(second.step, 4);
   EXPECT_EQ(second.steps, 3);
   EXPECT_EQ(second.rows, 45);
-  EXPECT_EQ(second.tokens, 225);
-  EXPECT_GT(second.tokens_per_s, 4.9 * second.rows_per_s);
+  EXPECT_EQ(second.tokens, 270);
+  EXPECT_GT(second.tokens_per_s, 5.9 * second.rows_per_s);
   EXPECT_EQ(second.limiting_stage, "2:map");
   EXPECT_GT(second.after_backward_share, 0);
   EXPECT_LT(second.after_backward_share, 1);
@@ -423,7 +423,7 @@ TEST(Trainer, MakesAStepOfSeveralBatchesAndAnEpochsEndCompletesIt) {
   const TemporaryFolder folder;
   ToyTraining toy({.accumulate = 3,
                    .report_every = 2,
-                   .token_feature = "x",
+                   .token_features = {"x"},
                    .evaluation = [] { return std::make_unique<RegressionSource>(2); },
                    .checkpoint_folder = folder.path()});
   BatchesOfSteps batches(toy);

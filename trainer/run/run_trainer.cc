@@ -11,7 +11,7 @@ TrainerOptions step_options(const RunOptions& options, const RunData& data) {
                               .watchdog = options.watchdog},
                      .accumulate = options.accumulate,
                      .report_every = options.report_every,
-                     .token_feature = data.token_feature,
+                     .token_features = data.token_features,
                      .batches = data.description};
   if (options.activations == "bfloat16") how.step.activations = ActivationStorage::kBfloat16;
   if (options.clip_norm > 0) how.step.clipping = Clipping{.norm = options.clip_norm};

@@ -28,9 +28,9 @@ struct RunData {
   std::optional<Dataset> evaluation = {};  ///< batches, all of them once. Default: no evaluation
   std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;  ///< `TrainerOptions::metrics`
   std::vector<std::string> higher_is_better = {};                           ///< those of an evaluation that are no loss
-  std::string description = {};         ///< `TrainerOptions::batches`: what a run that goes on must have in common
-  std::string token_feature = {};       ///< `TrainerOptions::token_feature`
-  int64_t batches_per_epoch = 0;        ///< of `training`. Default: 0, nobody knows
+  std::string description = {};  ///< `TrainerOptions::batches`: what a run that goes on must have in common
+  std::vector<std::string> token_features = {};  ///< `TrainerOptions::token_features`
+  int64_t batches_per_epoch = 0;                 ///< of `training`. Default: 0, nobody knows
   int64_t rows_per_epoch = 0;           ///< those of a last batch that is dropped included. Default: 0, nobody knows
   std::vector<std::string> masks = {};  ///< features that are 0 where there is padding. Default: none
   /// Shapes that the batches may have (ShapeLimit). Default: 0, they are alike but for a short last one

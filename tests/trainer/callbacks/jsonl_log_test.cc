@@ -40,7 +40,7 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
   ToyTraining toy({.step = {.seed = 4},
                    .total_steps = 6,
                    .report_every = 3,
-                   .token_feature = "x",
+                   .token_features = {"x"},
                    .evaluation = [] { return std::make_unique<RegressionSource>(2); },
                    .checkpoint_folder = folder.path("checkpoints")});
   toy.trainer.add_callback(std::make_unique<JsonlLog>(folder.path("log.jsonl")));

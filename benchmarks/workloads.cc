@@ -291,8 +291,9 @@ const Workload& find_workload(std::string_view name) {
 
 MadeWorkload make_workload(const BenchOptions& options) {
   if (!options.pipeline.empty()) return {PipelineDef::load(options.pipeline).dataset()};
-  if (!options.shards.empty()) refuse_empty_files(options.shards);
-  return find_workload(options.workload).make(options);
+  const Workload& workload = find_workload(options.workload);
+  if (workload.defaults.takes_shards && !options.shards.empty()) refuse_empty_files(options.shards);
+  return workload.make(options);
 }
 
 }  // namespace millrace

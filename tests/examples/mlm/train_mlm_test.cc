@@ -798,8 +798,8 @@ TEST(FillMask, TakesATokenizersOwnSpecialTokens) {
 
 TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   ASSERT_EQ(run_child(command("run", {"--steps", "2", "--warmup-steps", "0"})).exit_code, 0);
-  const auto refused = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {test::kFillMask, "--model", folder_.path("run/model")};
+  const auto refused = [&](const std::vector<std::string>& more, const char* model = "run/model") {
+    std::vector<std::string> arguments = {test::kFillMask, "--model", folder_.path(model)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ChildResult result = run_child(arguments);
     EXPECT_EQ(result.exit_code, 1);
@@ -810,9 +810,8 @@ TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   EXPECT_THAT(refused({"abc"}), HasSubstr("no [MASK] in 'abc'; write [MASK] in the place of a word"));
   EXPECT_THAT(refused({"[MASK] abcdefghijklmnop"}), HasSubstr("the model takes 16"));
   EXPECT_THAT(refused({"[MASK]", "--top", "0"}), HasSubstr("--top is 0"));
-  EXPECT_THAT(
-      refused({"[MASK]", "--model", folder_.path("run")}),
-      HasSubstr("no model in '" + folder_.path("run") + "' (no config.json); train_mlm writes one to OUT/model"));
+  EXPECT_THAT(refused({"[MASK]"}, "run"), HasSubstr("no model in '" + folder_.path("run") +
+                                                    "' (no config.json); train_mlm writes one to OUT/model"));
   EXPECT_THAT(refused({"[MASK]", "--text-file", folder_.path("none")}), HasSubstr(folder_.path("none")));
   EXPECT_THAT(refused({"[MASK]", "--logits", folder_.path("none/logits")}), HasSubstr(folder_.path("none/logits")));
   const std::string config_file = folder_.path("run/model/config.json");

@@ -173,15 +173,18 @@ TEST_F(QuestShards, KnowOfWhichSplitTheyAre) {
   };
   EXPECT_EQ(refusal(prepare(out("unpadded"), {.padded = false}).value()), "the same");
   EXPECT_EQ(refusal(prepare(out("four"), {.folds = 4}).value()),
-            "these has another split of rows into folds than those");
+            "these has another split of rows into folds than those; both must be of one prepare_quest");
   rows_.rows[3].labels[0] += 0.25F;
-  EXPECT_EQ(refusal(prepare(out("labels")).value()), "these has another split of rows into folds than those");
+  EXPECT_EQ(refusal(prepare(out("labels")).value()),
+            "these has another split of rows into folds than those; both must be of one prepare_quest");
   rows_.rows[3].labels[0] -= 0.25F;
   EXPECT_EQ(refusal(prepare(out("again")).value()), "the same");
   std::swap(rows_.rows[0], rows_.rows[30]);
-  EXPECT_EQ(refusal(prepare(out("order")).value()), "these has another split of rows into folds than those");
+  EXPECT_EQ(refusal(prepare(out("order")).value()),
+            "these has another split of rows into folds than those; both must be of one prepare_quest");
   rows_.targets[0].name = "x";
-  EXPECT_EQ(refusal(prepare(out("targets")).value()), "these has other targets than those");
+  EXPECT_EQ(refusal(prepare(out("targets")).value()),
+            "these has other targets than those; both must be of one prepare_quest");
 }
 
 TEST_F(QuestShards, StayAsTheyWereWhereWhatIsWrittenBesideThemFails) {

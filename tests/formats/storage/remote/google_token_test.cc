@@ -76,7 +76,7 @@ TEST(GoogleToken, OfAnImpersonatedAccountLivesUntilItsTime) {
     return parse_impersonated_token(R"({"accessToken": "a", "expireTime": ")" + time + "\"}", now);
   };
   EXPECT_EQ(answer_until("2026-11-28T01:00:00Z").expires_in, std::chrono::hours(1));
-  EXPECT_EQ(answer_until("2026-11-28T00:00:00.045123456Z").expires_in, std::chrono::seconds(1));
+  EXPECT_EQ(answer_until("2026-11-28T00:00:01.945123456Z").expires_in, std::chrono::seconds(1));
   EXPECT_EQ(answer_until("2027-11-28T01:00:00Z").expires_in, std::chrono::hours(24));
   EXPECT_EQ(answer_until("2026-11-28T01:00:00Z").access_token, "a");
 }

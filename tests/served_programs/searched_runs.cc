@@ -1,9 +1,11 @@
 #include "tests/served_programs/searched_runs.h"
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -22,7 +24,10 @@ ChildResult SearchedRuns::run(const std::vector<std::string>& arguments) {
 
 ChildResult SearchedRuns::run_until(const std::vector<std::string>& arguments, const std::function<bool()>& is_due) {
   ChildProcess child(arguments, options());
-  while (child.running() && !is_due()) child.take_output();
+  while (child.running() && !is_due()) {
+    child.take_output();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   child.signal(SIGKILL);
   return note(arguments, child.wait());
 }

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 // What a run leaves in OUT that is worth keeping; its logs go with it.
 constexpr std::array kResults = {"checkpoints", "model", "best"};
+constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kNewLog = "log.jsonl.new";  // until it takes the place of an earlier run's
 
@@ -70,13 +71,21 @@ class EarlierRunRemover final : public Callback {
       : out_(options.out), results_(options.overwrite), log_(log), goes_on_(!options.resume.empty()) {}
   ~EarlierRunRemover() override {
     std::error_code code;
-    if (due_ && log_) fs::remove(out_ / kNewLog, code);  // what is left for want of rights is replaced by the next run
+    if (!due_) return;
+    if (log_) fs::remove(out_ / kNewLog, code);  // what is left for want of rights is replaced by the next run
+    if (!started_ || !results_) return;
+    for (const fs::path& file : event_files(code)) {  // TensorBoard would hide the curves of the run that stays
+      if (!std::ranges::count(event_files_, file)) fs::remove(file, code);
+    }
   }
   EarlierRunRemover(const EarlierRunRemover&) = delete;
   EarlierRunRemover& operator=(const EarlierRunRemover&) = delete;
 
   void train_starts(const TrainingStart&) override {
-    if (results_) find_event_files();
+    std::error_code code;
+    if (results_) event_files_ = event_files(code);
+    if (code) fail("cannot read the folder", out_ / kTensorboard, code);
+    started_ = true;
     // One that goes on may evaluate or end before it makes a step.
     if (goes_on_) remove();
   }
@@ -89,14 +98,14 @@ class EarlierRunRemover final : public Callback {
   }
 
  private:
-  void find_event_files() {
-    const fs::path folder = out_ / "tensorboard";
-    std::error_code code;
-    if (!fs::exists(folder, code)) return;
+  std::vector<fs::path> event_files(std::error_code& code) const {
+    std::vector<fs::path> files;
+    const fs::path folder = out_ / kTensorboard;
+    if (!fs::exists(folder, code)) return files;
     for (const std::string& name : names_in(folder.string(), code)) {
-      if (name.starts_with("events.out.tfevents.")) event_files_.push_back(folder / name);
+      if (name.starts_with("events.out.tfevents.")) files.push_back(folder / name);
     }
-    if (code) fail("cannot read the folder", folder, code);
+    return files;
   }
 
   void remove() {
@@ -115,6 +124,7 @@ class EarlierRunRemover final : public Callback {
   bool results_;  // those of an earlier run may be there
   bool log_;      // one is there
   bool goes_on_;
+  bool started_ = false;
   bool due_ = true;
   std::vector<fs::path> event_files_;
 };

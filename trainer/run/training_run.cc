@@ -216,7 +216,8 @@ int TrainingRun::train_in_folder(const RunModel& trained, const RunData& data,
     return signals.exit_code();
   }
   if (summary.step == 0 && summary.data_ended) {
-    throw ErrorException(ErrorCode::kTruncated, "the training data gave no batch: no step was made, nothing is written");
+    throw ErrorException(ErrorCode::kTruncated,
+                         "the training data gave no batch: no step was made, no model is written");
   }
   for (BestModel& best : summary.best_models) best.path = shown(best.path);
   RunSummary all{

@@ -135,9 +135,10 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     if (query.size() >= kShortestToken) hide(query);
     query += '&';
     for (size_t at = 0; at < query.size(); at = query.find('&', at) + 1) {
-      const size_t value = query.find('=', at) + 1;
       const size_t end = query.find('&', at);
-      if (value <= at || value > end || end - value < kShortestToken) continue;
+      const size_t equals = query.find('=', at);
+      const size_t value = equals < end ? equals + 1 : at;
+      if (end - value < kShortestToken) continue;
       const std::string text = query.substr(value, end - value);
       hide(text);
       hide(percent_decoded(text));

@@ -114,6 +114,12 @@ bool ObjectLock::is_lost() const {
 void ObjectLock::take() {
   if (const std::optional<ObjectNow> held = storage_->look(url_)) {
     take_from(*held);
+    if (!storage_->keeps_if_version(url_)) {
+      tell(fmt::format(
+          "{}: the store does not look at If-Match: of two that take a lock that was left neither may notice "
+          "the other",
+          url_));
+    }
   } else {
     write("");
   }
@@ -162,17 +168,17 @@ void ObjectLock::write(const std::string& replaced) {
   throw ErrorException({.code = ErrorCode::kIo, .message = "it was written, and is not there", .shard = url_});
 }
 
-// One that is written where it is already, unless the store has said that it implements none.
+// One that is written where it is already, unless the store has said that it implements no such condition.
 void ObjectLock::check_conditions() {
   try {
-    if (storage_->keeps_conditions(url_)) put({.if_absent = true});
+    if (storage_->keeps_if_absent(url_)) put({.if_absent = true});
   } catch (const ErrorException&) {
     return;
   }
   tell(
-      fmt::format("{}: the store does not look at {}: of two that begin here in the same moment neither may notice the "
-                  "other",
-                  url_, storage_->keeps_conditions(url_) ? "If-None-Match" : "If-None-Match or If-Match"));
+      fmt::format("{}: the store does not look at If-None-Match: of two that begin here in the same moment neither may "
+                  "notice the other",
+                  url_));
 }
 
 void ObjectLock::run() {

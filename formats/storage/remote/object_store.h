@@ -100,9 +100,10 @@ class BucketStore : public ObjectStore {
   /// A call about the object itself: a DELETE removes it, whether or not it is there. Throws `kInvalidArgument` where
   /// the URL names no object.
   [[nodiscard]] virtual std::shared_ptr<StoreCall> call_of_object(const std::string& url) = 0;
-  /// False once it has answered that it implements a condition of what is written (`OutputOptions`) not; then what is
-  /// there is looked at before, and of two that write in the same moment both may.
-  [[nodiscard]] virtual bool keeps_conditions() const { return true; }
+  /// False once it has answered that it implements this condition of what is written not; then what is there is looked
+  /// at before, and of two that write in the same moment both may.
+  [[nodiscard]] virtual bool keeps_if_absent() const { return true; }
+  [[nodiscard]] virtual bool keeps_if_version() const { return true; }
   /// Of its URLs: `s3`.
   [[nodiscard]] virtual std::string scheme() const = 0;
   /// Tells this store from others in which the same URLs name other objects: its endpoint.

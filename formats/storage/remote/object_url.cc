@@ -101,7 +101,11 @@ HttpUrl parse_http_url(std::string_view url) {
   const bool is_wrong = colon != authority.npos && (!number || *number == 0 || *number > 65535);
   const bool is_host = std::ranges::none_of(
       parts.host, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\\' || c == '%' || c == 0x7f; });
-  if (parts.host.empty() || !is_host || is_wrong) refuse(shown_url(std::string(url)), "names no host and port");
+  if (parts.host.empty() || !is_host || is_wrong) {
+    // Behind a password with a slash the host comes later.
+    const bool may_have_password = url.find('@', begin) != url.npos;
+    refuse(may_have_password ? url.substr(0, begin) : shown_url(std::string(url)), "names no host and port");
+  }
   const bool is_own_port = port.empty() || number == (is_secure ? 443U : 80U);
   parts.host_field = is_own_port ? parts.host : fmt::format("{}:{}", parts.host, *number);
   return parts;

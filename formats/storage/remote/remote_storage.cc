@@ -358,9 +358,14 @@ std::optional<ObjectNow> RemoteStorage::look(const std::string& url, size_t most
   return look_at_object(shared_->calls(url), *shared_->buckets(url), url, most_bytes);
 }
 
-bool RemoteStorage::keeps_conditions(const std::string& url) {
+bool RemoteStorage::keeps_if_absent(const std::string& url) {
   require_bucket(url, "only buckets have conditions");
-  return shared_->buckets(url)->keeps_conditions();
+  return shared_->buckets(url)->keeps_if_absent();
+}
+
+bool RemoteStorage::keeps_if_version(const std::string& url) {
+  require_bucket(url, "only buckets have conditions");
+  return shared_->buckets(url)->keeps_if_version();
 }
 
 void RemoteStorage::forget(const std::string& url) {

@@ -87,8 +87,9 @@ class RemoteStorage final : public Storage {
   void remove(const std::vector<std::string>& urls);
   /// An object in a bucket as it is now: `look_at_object`.
   [[nodiscard]] std::optional<ObjectNow> look(const std::string& url, size_t most_bytes = 16 << 20);
-  /// Of the store of an object: `ObjectStore::keeps_conditions`.
-  [[nodiscard]] bool keeps_conditions(const std::string& url);
+  /// Of the store of an object: ObjectStore.
+  [[nodiscard]] bool keeps_if_absent(const std::string& url);
+  [[nodiscard]] bool keeps_if_version(const std::string& url);
   /// Whatever this process knows of an object: it is asked for anew.
   void forget(const std::string& url);
 

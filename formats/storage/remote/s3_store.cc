@@ -251,8 +251,8 @@ class S3Store::Call final : public StoreCall, public std::enable_shared_from_thi
     said = without_secrets(std::move(said), secrets_);
     if (used_.credentials == nullptr) return said;
     const AwsCredentials& used = *used_.credentials;
-    return without_secrets(std::move(said),
-                           {used_.signature, used.session_token, used.secret_access_key, used.access_key_id});
+    return without_secrets(std::move(said), {used_.signature, used.session_token, percent_encoded(used.session_token),
+                                             used.secret_access_key, used.access_key_id});
   }
 
   const std::shared_ptr<Shared> shared_;
@@ -307,9 +307,8 @@ ListedPage S3Store::parse_page(std::string_view body) const { return parse_s3_pa
 
 std::chrono::system_clock::time_point S3Store::now() const { return shared_->now(); }
 
-bool S3Store::keeps_conditions() const {
-  return shared_->conditions()->if_none_match && shared_->conditions()->if_match;
-}
+bool S3Store::keeps_if_absent() const { return shared_->conditions()->if_none_match; }
+bool S3Store::keeps_if_version() const { return shared_->conditions()->if_match; }
 
 std::string S3Store::name() const { return "s3 " + shared_->config().options.endpoint; }
 

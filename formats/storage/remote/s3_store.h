@@ -35,7 +35,8 @@ class S3Store final : public BucketStore {
   /// The time of day by the store's clock, as far as an answer has said that ours goes wrong.
   [[nodiscard]] std::chrono::system_clock::time_point now() const;
   [[nodiscard]] std::string scheme() const override { return "s3"; }
-  [[nodiscard]] bool keeps_conditions() const override;
+  [[nodiscard]] bool keeps_if_absent() const override;
+  [[nodiscard]] bool keeps_if_version() const override;
   [[nodiscard]] std::string name() const override;
 
  private:

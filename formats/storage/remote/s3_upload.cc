@@ -184,7 +184,8 @@ StoreAnswer S3Upload::ask_on_condition(const std::function<std::shared_ptr<Store
 // In place of a store that implements no conditions: only of two that write in the same moment both may.
 void S3Upload::require_condition() const {
   const StoreAnswer there = ask_for_head();
-  if (!there.is_accepted && there.response.head.status != 404) throw upload_error(url_, there.error);
+  if (!there.is_accepted && there.response.head.status != 404)
+    throw upload_error(url_, "whether it is there cannot be seen: " + there.error);
   const std::string* const tag = there.response.head.headers.find("ETag");
   const bool is_replaced = there.is_accepted && tag != nullptr && strong_tag(*tag) == if_version_;
   if (if_absent_ ? there.is_accepted : !is_replaced) {

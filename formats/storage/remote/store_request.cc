@@ -93,7 +93,7 @@ bool ask_to_remove(HttpCalls calls, std::shared_ptr<StoreCall> call, std::functi
 }
 
 std::string unreadable_answer(const StoreCall& call, std::string_view why, const std::string& body) {
-  return fmt::format("{} in '{}'{}", why, one_line(call.shown(body)), call.asked());
+  return fmt::format("{} in '{}'{}", one_line(call.shown(std::string(why))), one_line(call.shown(body)), call.asked());
 }
 
 std::string store_error(const StoreCall& call, const HttpResponse& response, const std::optional<StoreOutcome>& judged,

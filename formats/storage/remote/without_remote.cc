@@ -44,7 +44,8 @@ void RemoteStorage::remove(const std::vector<std::string>& urls) {
   if (!urls.empty()) throw ErrorException(refusal(urls[0]));
 }
 std::optional<ObjectNow> RemoteStorage::look(const std::string& url, size_t) { throw ErrorException(refusal(url)); }
-bool RemoteStorage::keeps_conditions(const std::string& url) { throw ErrorException(refusal(url)); }
+bool RemoteStorage::keeps_if_absent(const std::string& url) { throw ErrorException(refusal(url)); }
+bool RemoteStorage::keeps_if_version(const std::string& url) { throw ErrorException(refusal(url)); }
 void RemoteStorage::forget(const std::string&) {}
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
 

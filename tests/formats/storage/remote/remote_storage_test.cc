@@ -238,6 +238,29 @@ TEST(RemoteStorage, NamesBothVersionsOfAnObjectThatChanges) {
   EXPECT_LE(server.requests().size(), 8U) << "no attempt after it";
 }
 
+// What is there after a refused condition may have the same size, and a tag that says nothing.
+TEST(RemoteStorage, ReadsNothingOfAnObjectThatTheServerSaysIsAnother) {
+  const std::string content = content_of(500'000);
+  ObjectServer server({.fault = [&](const ServedRequest& request) -> ServedFault {
+    if (request.number == 2) return {.kind = Kind::kStatus, .status = 412};
+    const std::string range = request.headers.at("range");
+    if (request.headers.contains("if-match") || request.number < 2) return {};
+    const size_t begin = std::stoul(range.substr(range.find('=') + 1));
+    const size_t end = std::min<size_t>(std::stoul(range.substr(range.find('-') + 1)) + 1, content.size());
+    return {.kind = Kind::kStatus,
+            .status = 206,
+            .headers = {{"ETag", "W/\"weak\""},
+                        {"Content-Range", fmt::format("bytes {}-{}/{}", begin, end - 1, content.size())}},
+            .text = std::string(end - begin, 'x')};
+  }});
+  server.put("a", content);
+  RemoteStorage storage(hasty());
+  const Fetched fetched = fetch(storage, server.url("a"));
+  ASSERT_TRUE(fetched.error);
+  EXPECT_THAT(fetched.error->message, HasSubstr("it was changed while it was read: was etag tag-1, 500000 bytes, is "));
+  EXPECT_TRUE(content.starts_with(fetched.bytes));
+}
+
 TEST(RemoteStorage, FollowsRedirectsAndRemembersWhereTheyLead) {
   ObjectServer other;
   other.put("signed", content_of(500'000));

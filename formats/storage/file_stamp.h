@@ -1,9 +1,9 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace millrace {
 
@@ -15,7 +15,9 @@ struct FileStamp {
   uint64_t size = 0;
   int64_t modified = 0;  ///< nanoseconds since 1970
 
-  auto operator<=>(const FileStamp&) const = default;
+  bool operator<(const FileStamp& other) const {
+    return std::tie(device, inode, size, modified) < std::tie(other.device, other.inode, other.size, other.modified);
+  }
   /// Whether a later change has another time for sure: clocks of file systems tick, some of them every two seconds.
   [[nodiscard]] bool has_settled() const;
 };

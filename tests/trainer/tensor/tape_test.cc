@@ -128,8 +128,8 @@ TEST(Tape, NothingIsRecordedWhileANoGradLives) {
   EXPECT_FALSE(frozen.needs_gradient());
   // y = ab * b, where ab is a constant: dy/db = ab.
   t.tape.backward(linear(t.tape, frozen, t.tape.parameter(1), t.no_bias));
-  EXPECT_THAT(announced.ids, ElementsAre(1, 0));
-  EXPECT_THAT(announced.first_values, ElementsAre(6, 0));
+  EXPECT_THAT(announced.ids, ElementsAre(0, 1));
+  EXPECT_THAT(announced.first_values, ElementsAre(0, 6));
 }
 
 TEST(Tape, BackwardNeedsAGradientForEachValueOfItsOutput) {

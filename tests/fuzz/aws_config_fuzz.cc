@@ -6,6 +6,7 @@
 
 #include "millrace/formats/storage/remote/aws_config.h"
 #include "millrace/formats/storage/remote/aws_credential_answer.h"
+#include "millrace/formats/storage/remote/utc_time.h"
 #include "tests/fuzz/fuzz_error.h"
 
 namespace millrace::test {

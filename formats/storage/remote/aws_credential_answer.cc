@@ -1,7 +1,6 @@
 #include "millrace/formats/storage/remote/aws_credential_answer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 
 #include <fmt/format.h>
@@ -9,12 +8,12 @@
 #include <pugixml.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/utc_time.h"
 
 namespace millrace {
 namespace {
 
 using nlohmann::json;
-using std::chrono::system_clock;
 
 [[noreturn]] void refuse(const std::string& what) { throw ErrorException(ErrorCode::kParse, what); }
 
@@ -75,21 +74,6 @@ bool has_part_of(std::string_view text, std::string_view secret) {
   return false;
 }
 
-// Digits from the front of the text.
-bool take_number(std::string_view& text, size_t digits, int& number) {
-  if (text.size() < digits) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
-  if (error != std::errc() || end != text.data() + digits || text.front() == '-') return false;
-  text.remove_prefix(digits);
-  return true;
-}
-
-bool take(std::string_view& text, std::string_view one_of) {
-  if (text.empty() || one_of.find(text.front()) == std::string_view::npos) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
 }  // namespace
 
 AwsCredentialAnswer credentials_of_sts(std::string_view xml) {
@@ -143,35 +127,6 @@ std::string refusal_of(std::string_view answer, std::string_view secret) {
   const bool is_one_line = std::ranges::all_of(message, [](char c) { return ' ' <= c && c <= '~'; });
   const bool is_shown = !message.empty() && message.size() <= 300 && is_one_line && !has_part_of(message, secret);
   return is_shown ? fmt::format("{}: {}", code, message) : code;
-}
-
-std::optional<system_clock::time_point> parse_utc_time(std::string_view text) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  if (!take_number(text, 4, year) || !take(text, "-") || !take_number(text, 2, month) || !take(text, "-") ||
-      !take_number(text, 2, day) || !take(text, "Tt ") || !take_number(text, 2, hour) || !take(text, ":") ||
-      !take_number(text, 2, minute) || !take(text, ":") || !take_number(text, 2, second)) {
-    return std::nullopt;
-  }
-  if (take(text, ".")) {  // a fraction of a second is of no use here
-    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    if (digits == 0) return std::nullopt;
-    text.remove_prefix(digits);
-  }
-  int offset = 0;  // minutes
-  if (!take(text, "Zz")) {
-    const bool is_west = text.starts_with('-');
-    int offset_minutes = 0;
-    if (!take(text, "+-") || !take_number(text, 2, offset)) return std::nullopt;
-    take(text, ":");
-    if (!take_number(text, 2, offset_minutes)) return std::nullopt;
-    offset = (is_west ? -1 : 1) * (60 * offset + offset_minutes);
-  }
-  const std::chrono::year_month_day date(std::chrono::year(std::min(year, 2200)),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day)));
-  if (!text.empty() || !date.ok() || year < 1970 || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute - offset) +
-         std::chrono::seconds(second);
 }
 
 void check_aws_key(std::string_view what, std::string_view key) {

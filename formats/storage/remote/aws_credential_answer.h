@@ -47,10 +47,6 @@ constexpr size_t kMostAwsCredentialAnswer = 64 << 10;
 /// characters in a row of the secret. Empty: the answer, XML or JSON, does not say.
 [[nodiscard]] std::string refusal_of(std::string_view answer, std::string_view secret);
 
-/// A time in RFC 3339, as `2026-11-28T13:00:00Z`, seconds with any fraction; nothing where the text has another form or
-/// no zone. Years after 2200 are that one.
-[[nodiscard]] std::optional<std::chrono::system_clock::time_point> parse_utc_time(std::string_view text);
-
 /// Throws `kParse` where a key, named `what`, is empty or has characters that no key has: it goes into fields of HTTP.
 void check_aws_key(std::string_view what, std::string_view key);
 

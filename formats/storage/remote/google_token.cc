@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/remote/aws_credential_answer.h"
 #include "millrace/formats/storage/remote/json_web_token.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/utc_time.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {

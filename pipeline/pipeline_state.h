@@ -26,7 +26,7 @@ class ShardDigestReader;
 /// A value; cheap to copy; any thread. It may outlive its pipeline.
 class PipelineState {
  public:
-  /// Reads what `serialize` wrote. Throws `kState` for bytes that are damaged, no state, or of a later version.
+  /// Reads what `serialize` wrote. Throws `kState` for bytes that are damaged, no state, or of another version.
   [[nodiscard]] static PipelineState parse(std::string_view bytes);
   /// The state as bytes: a protobuf (pipeline_state.proto) with a version and a digest of its own. The first call of a
   /// pipeline's states reads the digest of its shards, some microseconds a shard, and throws `kIo` when one is gone;

@@ -8,6 +8,7 @@
 
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/definition/method_list.h"
 #include "tests/support/places.h"
 
 namespace millrace::option_defaults_test {
@@ -81,6 +82,11 @@ std::string without_quotes(std::string text) {
   return text.empty() || text == "[]" || text == "empty" ? "none" : text;
 }
 
+std::set<std::string_view>& compared_structs() {
+  static std::set<std::string_view> names;
+  return names;
+}
+
 template <typename Options>
 void expect_defaults(const std::string& header, const std::string& name) {
   const std::map<std::string, std::string> comments = comments_in(header, name);
@@ -97,6 +103,23 @@ void expect_defaults(const std::string& header, const std::string& name) {
         << name << "." << member << ":" << comment->second;
   });
   EXPECT_GT(compared, 0U);
+  compared_structs().insert(description_of<Options>().name);
+}
+
+// Each struct of options that a method takes, also within others, must have been compared.
+template <typename Of>
+void expect_compared() {
+  if constexpr (description::kIsA<std::optional, Of> || description::kIsA<std::vector, Of>) {
+    expect_compared<typename Of::value_type>();
+  } else if constexpr (Described<Of>) {
+    const std::string_view name = description_of<Of>().name;
+    EXPECT_TRUE(!name.ends_with("Options") || compared_structs().contains(name)) << name;
+    description_of<Of>().for_each([]<typename F>(F) { expect_compared<typename F::Value>(); });
+  }
+}
+template <typename... Of, auto... kCalled>
+void expect_compared(definition::MethodList<definition::Method<Of, kCalled>...>) {
+  (expect_compared<Of>(), ...);
 }
 
 TEST(OptionDefaults, AreWhatTheCommentsSay) {
@@ -138,6 +161,7 @@ TEST(OptionDefaults, AreWhatTheCommentsSay) {
   expect_defaults<TruncateOptions>("ops/tokens/truncate.h", "TruncateOptions");
   expect_defaults<TruncatePairOptions>("ops/tokens/truncate_pair.h", "TruncatePairOptions");
   expect_defaults<WindowOptions>("ops/batch/window.h", "WindowOptions");
+  expect_compared(definition::Methods());
 }
 
 }  // namespace

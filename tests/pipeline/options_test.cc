@@ -169,12 +169,13 @@ class Tested {
 
   // `before`: what both have otherwise than the base, for the field to do something.
   Tested& with(const std::string& path, Change change, Change before = nullptr) {
-    changes_.emplace(path, Changed{std::move(change), std::move(before)});
+    EXPECT_TRUE(changes_.emplace(path, Changed{std::move(change), std::move(before)}).second) << path << " twice";
     return *this;
   }
   // Two values give streams that differ in time, which nothing can show.
   Tested& in_time(const std::string& path, Change change) {
-    changes_.emplace(path, Changed{std::move(change), nullptr, /*is_seen=*/false});
+    EXPECT_TRUE(changes_.emplace(path, Changed{std::move(change), nullptr, /*is_seen=*/false}).second)
+        << path << " twice";
     return *this;
   }
   // Another value is refused.

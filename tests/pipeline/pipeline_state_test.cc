@@ -12,6 +12,7 @@
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/stream_hash.h"
 #include "millrace/pipeline/worker_limit.h"
+#include "pipeline/pipeline_state.pb.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/sanitized.h"
@@ -353,6 +354,25 @@ TEST(PipelineState, WhatIsNoStateIsRefused) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     EXPECT_TRUE(refused(flipped)) << "bit " << bit;
+  }
+}
+
+TEST(PipelineState, ThatOfAnotherVersionIsRefusedWithBothVersions) {
+  Pipeline pipeline = numbers(10).shuffle(4).start({.threads = 1});
+  pipeline.next();
+  state::Envelope envelope;
+  ASSERT_TRUE(envelope.ParseFromString(pipeline.save().serialize()));
+  const uint32_t version = envelope.version();
+  for (const uint32_t other : {version - 1, version + 1}) {
+    envelope.set_version(other);
+    try {
+      (void)PipelineState::parse(envelope.SerializeAsString());
+      ADD_FAILURE() << "version " << other;
+    } catch (const ErrorException& e) {
+      EXPECT_EQ(e.error().code, ErrorCode::kState);
+      EXPECT_THAT(e.what(), testing::HasSubstr(fmt::format("version {},", other)));
+      EXPECT_THAT(e.what(), testing::HasSubstr(fmt::format("reads version {}", version)));
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 // Reads that are slow and are asked for a second time, by a clock that the tests turn.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -38,7 +39,7 @@ class Hedging : public testing::Test {
  protected:
   static constexpr size_t kSize = 500'000;
   static constexpr uint64_t kFrom = 100'000;
-  static constexpr milliseconds kUntilHedged{8'000};     // after 2 s without a byte, or 5 s in the body
+  static constexpr seconds kUntilHedged{8};              // after 2 s without a byte, or 5 s in the body
   static constexpr milliseconds kUntilDeadline{16'000};  // of the first one, and it is asked again
 
   void SetUp() override { server_.put("a", content_of(kSize)); }
@@ -98,6 +99,7 @@ class Hedging : public testing::Test {
   std::shared_ptr<HttpEngine> engine_;
   std::unique_ptr<RemoteStorage> storage_;
   std::string error_;
+  std::atomic<bool> goes_on_ = false;  // answers that stand still in their bodies
 
  private:
   ServedFault fault(const ServedRequest& request) {
@@ -107,7 +109,7 @@ class Hedging : public testing::Test {
     const auto at_request = at_request_;
     lock.unlock();
     if (at_request) at_request(request);
-    return {.kind = kind, .status = 503};
+    return {.kind = kind, .status = 503, .goes_on = [this] { return goes_on_.load(); }};
   }
 
   std::mutex mutex_;
@@ -222,6 +224,47 @@ TEST_F(Hedging, IsCancelledWithBothInFlight) {
   set_faults({});
   EXPECT_TRUE(read(*open())) << error_;
   EXPECT_EQ(sink->told, 1);
+}
+
+// Whoever was told has the room for himself, also where a server goes on with an answer that nobody waits for any more:
+// of the first request where the second one was faster, of both where the read is cancelled, of one that was given up.
+TEST_F(Hedging, WritesNothingOnceItHasTold) {
+  struct Case {
+    const char* name;
+    std::map<uint64_t, Kind> later;  // faults of the requests after the first one, which stands still in its body
+    bool is_cancelled = false;
+    bool is_read = false;
+    seconds by = kUntilHedged;
+  };
+  for (const Case& tested :
+       {Case{.name = "the second was faster", .later = {}, .is_read = true},
+        Case{.name = "cancelled", .later = {{2, Kind::kStallInBody}}, .is_cancelled = true},
+        Case{.name = "failed", .later = {{2, Kind::kStallInBody}, {3, Kind::kWrongContentRange}}, .by = seconds(25)}}) {
+    SCOPED_TRACE(tested.name);
+    goes_on_ = false;
+    const size_t before = server_.requests().size();
+    std::map<uint64_t, Kind> faults{{before + 1, Kind::kStallInBody}};
+    for (const auto& [number, kind] : tested.later) faults[before + number] = kind;
+    set_faults(std::move(faults));
+    const auto file = open(seconds(0));
+    const auto sink = std::make_shared<ReadAndOpenSink>();
+    std::vector<std::byte> room(kSize - kFrom);
+    file->read(kFrom, room, sink);
+    if (tested.is_cancelled) {
+      turn_until([&] { return server_.requests().size() == before + 3; }, tested.by);
+      file->cancel();
+    }
+    turn_until([&] { return sink->told == 1; }, tested.by);
+    EXPECT_EQ(sink->read.ok, tested.is_read);
+    constexpr std::byte kCanary{0xA5};
+    std::ranges::fill(room, kCanary);
+    goes_on_ = true;
+    turn_until([&] { return server_.in_flight() == 0; }, seconds(0));
+    // By then the engine has looked at all that came before.
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(read(*open(), seconds(0))) << error_;
+    EXPECT_TRUE(std::ranges::all_of(room, [](std::byte byte) { return byte == kCanary; }));
+    EXPECT_EQ(sink->told, 1);
+  }
 }
 
 TEST_F(Hedging, IsNotDoneWhereItIsNotWanted) {

@@ -106,6 +106,10 @@ class ObjectServer::Server {
     const std::lock_guard lock(mutex_);
     return most_in_flight_;
   }
+  size_t in_flight() const {
+    const std::lock_guard lock(mutex_);
+    return in_flight_;
+  }
 
  private:
   class Connection;
@@ -242,12 +246,7 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
     }
     size_t most = std::min(stop - input_.size(), kReadPiece);
     if (server_.options_.upload_pace) most = std::min(most, server_.options_.upload_pace(request_, input_.size()));
-    if (most == 0) {
-      timer_.expires_after(std::chrono::milliseconds(1));
-      return timer_.async_wait([self = shared_from_this()](const error_code& error) {
-        if (!error) self->read_body();
-      });
-    }
+    if (most == 0) return again_soon(&Connection::read_body);
     const size_t before = input_.size();
     input_.resize(before + most);
     socket_.async_read_some(asio::buffer(input_.data() + before, most),
@@ -300,8 +299,21 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
       case Answer::End::kKeep: end(); return read_request();
       case Answer::End::kClose: end(); return socket_.close();
       case Answer::End::kReset: return reset();
-      case Answer::End::kStall: return wait_for_close();
+      case Answer::End::kStall: return fault_.goes_on ? wait_to_go_on() : wait_for_close();
     }
+  }
+  void wait_to_go_on() {
+    if (fault_.goes_on()) {
+      answer_.how = Answer::End::kKeep;
+      return write_body(answer_.begin + *std::exchange(answer_.ends_after, std::nullopt));
+    }
+    again_soon(&Connection::wait_to_go_on);
+  }
+  void again_soon(void (Connection::*step)()) {
+    timer_.expires_after(std::chrono::milliseconds(1));
+    timer_.async_wait([self = shared_from_this(), step](const error_code& error) {
+      if (!error) (*self.*step)();
+    });
   }
 
   void reset() {
@@ -437,5 +449,6 @@ std::string ObjectServer::url(const std::string& name) const {
 }
 std::vector<ServedRequest> ObjectServer::requests() const { return server_->requests(); }
 size_t ObjectServer::most_in_flight() const { return server_->most_in_flight(); }
+size_t ObjectServer::in_flight() const { return server_->in_flight(); }
 
 }  // namespace millrace::test

@@ -55,6 +55,9 @@ struct ServedFault {
   int status = 0;
   std::map<std::string, std::string> headers = {};
   std::string text = {};
+  /// Of an answer that stands still in its body: when this says so, the rest follows; called on the server's thread.
+  /// Null: never
+  std::function<bool()> goes_on = nullptr;
 };
 
 /// What an object server that speaks the language of S3 does: every request is refused that is not signed by these.
@@ -113,6 +116,8 @@ class ObjectServer {
   [[nodiscard]] std::vector<ServedRequest> requests() const;
   /// The most requests that were in work at a time.
   [[nodiscard]] size_t most_in_flight() const;
+  /// Those that are in work now.
+  [[nodiscard]] size_t in_flight() const;
 
  private:
   class Server;

@@ -160,10 +160,10 @@ ServedFiles::Fault drawn_faults(uint64_t seed, Store store) {
     std::map<std::string, int> ranges;
   };
   return [seed, store, asked = std::make_shared<Asked>()](const ServedRequest& request) -> ServedFault {
-    static constexpr std::array kKinds{Kind::kStatus,      Kind::kResetBeforeHead, Kind::kResetInHead,
-                                       Kind::kResetInBody, Kind::kCloseInBody,     Kind::kStallBeforeHead,
-                                       Kind::kStallInBody, Kind::kChunked,         Kind::kGarbage,
-                                       Kind::kPartAsWhole, Kind::kConnectionClose, Kind::kSilentClose};
+    static constexpr std::array kKinds{
+        Kind::kStatus,          Kind::kResetBeforeHead, Kind::kResetInHead,   Kind::kResetInBody,  Kind::kCloseInBody,
+        Kind::kStallBeforeHead, Kind::kStallInBody,     Kind::kChunked,       Kind::kGarbage,      Kind::kPartAsWhole,
+        Kind::kConnectionClose, Kind::kSilentClose,     Kind::kMarkedEncoded, Kind::kMarkedChunked};
     static constexpr std::array kStatuses{408, 429, 499, 500, 502, 503, 504};
     const CounterRng rng(seed, operator_id("faults"));
     const auto draw = [&](uint64_t number, uint64_t below) {

@@ -162,6 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Final{"other_range", {.kind = Kind::kWrongContentRange}, "other bytes"},
                     Final{"no_range", {.kind = Kind::kNoContentRange}, "Content-Range"},
                     Final{"more_bytes", {.kind = Kind::kMoreBytes}, "more than the"},
+                    Final{"encoded", {.kind = Kind::kEncoded}, "what it sends is encoded as 'gzip'"},
+                    Final{"encoded_chunked", {.kind = Kind::kEncodedChunked}, "what it sends is encoded as 'gzip'"},
                     Final{"whole", {.kind = Kind::kWholeObject}, "no ranges"},
                     Final{"changed", {.kind = Kind::kOtherTag}, kChanged}),
     [](const auto& tested) { return std::string(tested.param.name); });

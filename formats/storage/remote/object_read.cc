@@ -18,6 +18,17 @@ std::string changed(const ObjectVersion& was, const std::string& is) {
   return fmt::format("it was changed while it was read: was {}, is {}", one_line(was.to_string()), one_line(is));
 }
 
+std::optional<uint64_t> length_of(const HttpHead& head) {
+  const std::string* const field = head.headers.find("Content-Length");
+  return field == nullptr ? std::nullopt : parse_count(*field);
+}
+
+// How the body is encoded; null: not at all.
+const std::string* encoding_of(const HttpHead& head) {
+  const std::string* const field = head.headers.find("Content-Encoding");
+  return field == nullptr || *field == "identity" ? nullptr : field;
+}
+
 class Read final : public std::enable_shared_from_this<Read> {
  public:
   Read(ObjectRequest request, std::function<void(ObjectAnswer)> done)
@@ -60,16 +71,30 @@ class Read final : public std::enable_shared_from_this<Read> {
       return {.refusal = fmt::format("it answers with other bytes, '{}', than were asked for, {} from {} on",
                                      one_line(*field), request_.into.size(), request_.offset)};
     }
+    promised_ = content->range->size;
+    const auto length = length_of(head);
+    if (encoding_of(head) != nullptr && length && *length != promised_) return {.refusal = encoded_otherwise(head)};
     return take(head, *content->object_size, content->range->size);
+  }
+
+  // Ranges of an object that is kept encoded are of the bytes that are kept. Of others some proxies encode the range
+  // itself, which then has another length: https://github.com/mtrudel/bandit/pull/677. Where the head does not say how
+  // long it is, what came does.
+  std::string encoded_otherwise(const HttpHead& head) const {
+    return fmt::format("what it sends is encoded as '{}', and not the {} bytes of its Content-Range",
+                       one_line(*encoding_of(head)), promised_);
+  }
+  bool is_encoded_otherwise(const HttpResponse& response) const {
+    if (encoding_of(response.head) == nullptr || response.bytes == 0) return false;
+    return response.failure == HttpFailure::kTooLong ||
+           (response.failure == HttpFailure::kNone && response.bytes != promised_);
   }
 
   // A server without ranges, or one that gives a small object as a whole.
   HttpBodyPlan plan_of_whole(const HttpHead& head) {
-    const std::string* const field = head.headers.find("Content-Length");
-    const auto size = field == nullptr ? std::nullopt : parse_count(*field);
+    const auto size = length_of(head);
     if (!size) return {.refusal = "it sends no ranges, and does not say how long the object is"};
-    const std::string* const encoding = head.headers.find("Content-Encoding");
-    if (encoding != nullptr && *encoding != "identity") {
+    if (const std::string* const encoding = encoding_of(head)) {
       return {.refusal = fmt::format("it sends no ranges, and what it sends is encoded as '{}'", one_line(*encoding))};
     }
     if (request_.offset != 0 || *size > request_.into.size()) {
@@ -105,7 +130,7 @@ class Read final : public std::enable_shared_from_this<Read> {
   AttemptOutcome outcome(const HttpResponse& response) {
     const int status = response.head.status;
     if (response.failure == HttpFailure::kRefused) return AttemptOutcome::kAnswered;
-    if (response.failure == HttpFailure::kTooLong) return AttemptOutcome::kAnswered;
+    if (is_encoded_otherwise(response) || response.failure == HttpFailure::kTooLong) return AttemptOutcome::kAnswered;
     if (response.bytes > 0) {
       num_read_ += response.bytes;
       if (!request_.pin) request_.pin = version_;  // of the rest
@@ -169,7 +194,7 @@ class Read final : public std::enable_shared_from_this<Read> {
   ObjectAnswer answer(const HttpResponse& response, int attempts) {
     ObjectAnswer answer{.bytes = num_read_, .version = version_, .target = target_};
     const int status = response.head.status;
-    const bool has_answer = response.failure == HttpFailure::kNone;
+    const bool has_answer = response.failure == HttpFailure::kNone && !is_encoded_otherwise(response);
     const bool is_whole = num_read_ > 0 && (request_.into.empty() || !expects_bytes());
     const bool is_good = has_answer && (status == 200 || status == 206) && version_;
     if (is_whole || (is_good && (response.bytes > 0 || !expects_bytes()))) return answer;
@@ -204,6 +229,7 @@ class Read final : public std::enable_shared_from_this<Read> {
       const bool is_gone = response.failure == HttpFailure::kNone && judged_.kind == StoreOutcome::Kind::kNotFound;
       return changed(*request_.pin, is_gone ? "no longer there" : "another");
     }
+    if (is_encoded_otherwise(response)) return encoded_otherwise(response.head);
     if (response.failure != HttpFailure::kNone) return response.reason;
     if (judged_.kind == StoreOutcome::Kind::kRedirect) {
       return redirects_ > kMostRedirects ? fmt::format("more than {} redirects", kMostRedirects)
@@ -226,6 +252,7 @@ class Read final : public std::enable_shared_from_this<Read> {
   std::shared_ptr<StoreCall> call_;
   // Of the engine's thread. `offset` and `into` of the request are those of what is missing.
   size_t num_read_ = 0;
+  uint64_t promised_ = 0;  // bytes of the range of the last answer
   std::string target_;
   int redirects_ = 0;
   std::optional<ObjectVersion> linked_;   // what a redirect says of the content

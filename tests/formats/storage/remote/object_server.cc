@@ -14,6 +14,7 @@
 #include "tests/formats/storage/remote/accepting_thread.h"
 #include "tests/formats/storage/remote/s3_service.h"
 #include "tests/formats/storage/remote/s3_uploads.h"
+#include "tests/support/packed.h"
 
 namespace millrace::test {
 namespace {
@@ -416,15 +417,21 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
     answer.content = std::make_shared<const std::string>(content + std::string(10, 'x'));
     answer.end = answer.begin + bytes + 10;
   }
-  if (fault.kind == Kind::kChunked) {
-    extra += "Transfer-Encoding: chunked\r\n";
-    answer.content = std::make_shared<const std::string>(
-        fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", bytes, content.substr(answer.begin, bytes)));
+  const bool is_encoded = fault.kind == Kind::kEncoded || fault.kind == Kind::kEncodedChunked;
+  const bool is_marked = fault.kind == Kind::kMarkedEncoded || fault.kind == Kind::kMarkedChunked;
+  if (is_encoded || is_marked) extra += "Content-Encoding: gzip\r\n";
+  const bool is_chunked =
+      fault.kind == Kind::kChunked || fault.kind == Kind::kEncodedChunked || fault.kind == Kind::kMarkedChunked;
+  if (is_encoded || is_chunked) {
+    std::string body = content.substr(answer.begin, bytes);
+    if (is_encoded) body = packed(body, Compression::kGzip);
+    if (is_chunked) body = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body);
+    answer.content = std::make_shared<const std::string>(std::move(body));
     answer.begin = 0;
     answer.end = answer.content->size();
-  } else {
-    extra += fmt::format("Content-Length: {}\r\n", answer.end - answer.begin);
   }
+  extra +=
+      is_chunked ? "Transfer-Encoding: chunked\r\n" : fmt::format("Content-Length: {}\r\n", answer.end - answer.begin);
   const bool breaks =
       fault.kind == Kind::kResetInBody || fault.kind == Kind::kCloseInBody || fault.kind == Kind::kStallInBody;
   if (breaks) answer.ends_after = bytes / 2;

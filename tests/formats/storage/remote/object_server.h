@@ -41,6 +41,10 @@ struct ServedFault {
     kOtherTag,
     kWeakTag,
     kChunked,          ///< without a Content-Length
+    kEncoded,          ///< its bytes are packed, with their Content-Length, and no others than asked for
+    kEncodedChunked,   ///< the same without a Content-Length
+    kMarkedEncoded,    ///< nothing but that it says so, as of an object that is kept packed
+    kMarkedChunked,    ///< the same without a Content-Length
     kConnectionClose,  ///< nothing but that the connection ends with it, as it says
     kSilentClose,      ///< the same, and it does not say so
     kGarbage,          ///< no HTTP

@@ -72,8 +72,9 @@ TEST(RemoteStorage, OpensSmallAndEmptyObjectsWithOneRequest) {
 // Each fault at one request, at the first and in the middle: the same bytes, or an error that names URL and cause.
 TEST(RemoteStorage, GetsOverWhatAServerDoesWrong) {
   const std::string content = content_of(500'000);
-  for (const Kind kind : {Kind::kResetBeforeHead, Kind::kResetInHead, Kind::kResetInBody, Kind::kCloseInBody,
-                          Kind::kChunked, Kind::kGarbage, Kind::kWeakTag, Kind::kPartAsWhole}) {
+  for (const Kind kind :
+       {Kind::kResetBeforeHead, Kind::kResetInHead, Kind::kResetInBody, Kind::kCloseInBody, Kind::kChunked,
+        Kind::kMarkedEncoded, Kind::kMarkedChunked, Kind::kGarbage, Kind::kWeakTag, Kind::kPartAsWhole}) {
     for (const uint64_t number : {0, 1, 3}) {
       ObjectServer server({.fault = [&](const ServedRequest& request) {
         return ServedFault{.kind = request.number == number ? kind : Kind::kNone};
@@ -115,7 +116,11 @@ TEST(RemoteStorage, SaysWhatIsWrong) {
         Case{{.kind = Kind::kStatus, .status = 302, .headers = {{"Location", "ftp://example.org/a"}}}, "leads nowhere"},
         Case{{.kind = Kind::kWrongContentRange}, "it answers with other bytes"},
         Case{{.kind = Kind::kNoContentRange}, "its Content-Range '' cannot be read"},
-        Case{{.kind = Kind::kWholeObject}, "it sends no ranges"}}) {
+        Case{{.kind = Kind::kWholeObject}, "it sends no ranges"},
+        Case{{.kind = Kind::kEncoded}, "what it sends is encoded as 'gzip', and not the "},
+        Case{{.kind = Kind::kEncodedChunked}, "what it sends is encoded as 'gzip', and not the "},
+        Case{{.kind = Kind::kStatus, .status = 200, .headers = {{"Content-Encoding", "gzip"}}, .text = "packed"},
+             "it sends no ranges, and what it sends is encoded as 'gzip'"}}) {
     for (const uint64_t number : {0, 2}) {
       ObjectServer server(
           {.fault = [&](const ServedRequest& request) { return request.number >= number ? c.fault : ServedFault(); }});

@@ -12,6 +12,7 @@
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/storage/remote/http_engine.h"
 #include "tests/formats/storage/remote/google_server.h"
+#include "tests/formats/storage/remote/google_uploads.h"
 #include "tests/formats/storage/remote/idle_http_clock.h"
 #include "tests/formats/storage/remote/s3_client.h"
 
@@ -105,12 +106,23 @@ class ServedFiles::Google final : public Server {
                                         .number = request.number});
     GoogleFault google{.status = fault.status, .headers = fault.headers, .body = fault.text};
     switch (fault.kind) {
-      case Kind::kNone:
-      case Kind::kConnectionClose: break;
-      case Kind::kStatus: google.kind = GoogleFault::Kind::kAnswer; break;
-      case Kind::kStallBeforeHead:
-      case Kind::kStallInBody: google.kind = GoogleFault::Kind::kHang; break;
-      default: google.kind = GoogleFault::Kind::kReset;
+      case Kind::kStatus:
+        google.kind = GoogleFault::Kind::kAnswer;
+        // Of the store itself; the others are of a proxy before it.
+        if (fault.status == 429) google.body = google_api_error(429, "rateLimitExceeded", "Too many requests.").body;
+        if (fault.status == 503) google.body = google_api_error(503, "backendError", "We are sorry.").body;
+        break;
+      case Kind::kStallBeforeHead: google.kind = GoogleFault::Kind::kHang; break;
+      case Kind::kStallInBody: google.kind = GoogleFault::Kind::kHangInBody; break;
+      case Kind::kResetInBody: google.kind = GoogleFault::Kind::kResetInBody; break;
+      case Kind::kCloseInBody: google.kind = GoogleFault::Kind::kCloseInBody; break;
+      case Kind::kChunked: google.kind = GoogleFault::Kind::kChunked; break;
+      case Kind::kPartAsWhole: google.kind = GoogleFault::Kind::kPartAsWhole; break;
+      case Kind::kSilentClose: google.kind = GoogleFault::Kind::kSilentClose; break;
+      case Kind::kResetBeforeHead:
+      case Kind::kResetInHead:
+      case Kind::kGarbage: google.kind = GoogleFault::Kind::kReset; break;
+      default: break;  // nothing goes wrong
     }
     return google;
   }

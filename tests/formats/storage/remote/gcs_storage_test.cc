@@ -183,7 +183,10 @@ TEST(GcsStorage, AsksForAnotherTokenWhereOneIsRefused) {
 
 TEST(GcsStorage, GetsOverWhatAServerDoesWrong) {
   for (const GoogleFault& fault :
-       {GoogleFault{.kind = Kind::kReset}, GoogleFault{.kind = Kind::kAnswer, .status = 503},
+       {GoogleFault{.kind = Kind::kReset}, GoogleFault{.kind = Kind::kResetInBody},
+        GoogleFault{.kind = Kind::kCloseInBody}, GoogleFault{.kind = Kind::kSilentClose},
+        GoogleFault{.kind = Kind::kChunked}, GoogleFault{.kind = Kind::kPartAsWhole},
+        GoogleFault{.kind = Kind::kAnswer, .status = 503},
         GoogleFault{.kind = Kind::kAnswer,
         .status = 403,
         .body = R"({"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}]}})"}}) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <boost/asio.hpp>
@@ -292,8 +293,29 @@ class GoogleServer::Server::Connection : public std::enable_shared_from_this<Con
     for (const auto& [name, value] : answer.headers) response_.set(name, value);
     response_.body() = std::move(answer.body);
     response_.prepare_payload();
-    http::async_write(socket_, response_, [self = shared_from_this()](const error_code& error, size_t) {
-      if (!error) self->read();
+    if (fault.kind == Kind::kPartAsWhole && response_.result() == http::status::partial_content) response_.result(200);
+    if (fault.kind == Kind::kChunked) response_.chunked(true);
+    if (fault.kind == Kind::kResetInBody || fault.kind == Kind::kCloseInBody || fault.kind == Kind::kHangInBody) {
+      return write_half(fault.kind);
+    }
+    http::async_write(
+        socket_, response_,
+        [self = shared_from_this(), ends = fault.kind == Kind::kSilentClose](const error_code& error, size_t) {
+          if (error) return;
+          if (ends) return self->socket_.close();
+          self->read();
+        });
+  }
+
+  void write_half(Kind kind) {
+    std::ostringstream all;
+    all << response_;
+    half_ = all.str();
+    half_.resize(half_.size() - (response_.body().size() + 1) / 2);
+    asio::async_write(socket_, asio::buffer(half_), [self = shared_from_this(), kind](const error_code&, size_t) {
+      if (kind == Kind::kHangInBody) return self->wait_for_close();
+      if (kind == Kind::kCloseInBody) return self->socket_.close();
+      self->reset();
     });
   }
 
@@ -306,6 +328,7 @@ class GoogleServer::Server::Connection : public std::enable_shared_from_this<Con
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
+  std::string half_;  // of it
 };
 
 void GoogleServer::Server::serve(tcp::socket socket) {

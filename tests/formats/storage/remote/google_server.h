@@ -31,14 +31,20 @@ struct GoogleRequest {
 struct GoogleFault {
   enum class Kind {
     kNone,
-    kAnswer,      ///< `status`, with `headers` and `body`
-    kHang,        ///< no answer, forever
-    kReset,       ///< the connection breaks off before an answer, and nothing is done
-    kLoseAnswer,  ///< the same, when it is done
-    kKeepLess,    ///< of a chunk, `kept` bytes
-    kSpoil,       ///< of an object that is written, a byte, and nobody sees it
-    kSpoilOnWay,  ///< the same, before its CRC is compared
-    kEndEarly,    ///< of a chunk: what came until then becomes the object
+    kAnswer,       ///< `status`, with `headers` and `body`
+    kHang,         ///< no answer, forever
+    kReset,        ///< the connection breaks off before an answer, and nothing is done
+    kLoseAnswer,   ///< the same, when it is done
+    kResetInBody,  ///< after half of it
+    kCloseInBody,  ///< the same, in order
+    kHangInBody,
+    kSilentClose,  ///< nothing but that the connection ends with it
+    kChunked,      ///< without a Content-Length
+    kPartAsWhole,  ///< 206 in all but its status, 200
+    kKeepLess,     ///< of a chunk, `kept` bytes
+    kSpoil,        ///< of an object that is written, a byte, and nobody sees it
+    kSpoilOnWay,   ///< the same, before its CRC is compared
+    kEndEarly,     ///< of a chunk: what came until then becomes the object
   };
   Kind kind = Kind::kNone;
   int status = 200;

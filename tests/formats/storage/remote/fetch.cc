@@ -3,10 +3,22 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "millrace/formats/storage/file_feed.h"
+#include "tests/formats/storage/remote/idle_http_clock.h"
 
 namespace millrace::test {
+namespace {
+
+RemoteOptions by_clock(std::shared_ptr<HttpClock> clock) {
+  RemoteOptions options;
+  options.advice = hasty().advice;
+  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.hedged_share = 0, .clock = std::move(clock)});
+  return options;
+}
+
+}  // namespace
 
 std::string content_of(size_t bytes) {
   std::mt19937_64 random(bytes);
@@ -51,9 +63,7 @@ Fetched fetch(Storage& storage, const std::string& url) {
 }
 
 TimedFetch fetch_by_clock(const std::string& url, const std::shared_ptr<ManualHttpClock>& clock) {
-  RemoteOptions options;
-  options.advice = hasty().advice;
-  options.engine = std::make_shared<HttpEngine>(HttpEngineOptions{.hedged_share = 0, .clock = clock});
+  const RemoteOptions options = by_clock(clock);
   RemoteStorage storage(options);
   TimedFetch result;
   std::atomic<bool> done = false;
@@ -68,6 +78,14 @@ TimedFetch fetch_by_clock(const std::string& url, const std::shared_ptr<ManualHt
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   fetching.join();
+  return result;
+}
+
+TimedFetch fetch_by_idle_clock(const std::string& url) {
+  const auto clock = std::make_shared<IdleHttpClock>();
+  RemoteStorage storage(by_clock(clock));
+  TimedFetch result{.fetched = fetch(storage, url)};
+  result.took = clock->now();
   return result;
 }
 

@@ -58,5 +58,11 @@ struct TimedFetch {
 };
 [[nodiscard]] TimedFetch fetch_by_clock(
     const std::string& url, const std::shared_ptr<ManualHttpClock>& clock = std::make_shared<ManualHttpClock>());
+/// The same with a clock that stands while anything goes on (`IdleHttpClock`): what it shows is the waits and deadlines
+/// that passed, and nothing of how fast the machine is.
+[[nodiscard]] TimedFetch fetch_by_idle_clock(const std::string& url);
+/// How long a server is asked that never gives anything: until the next wait would end after that, and an attempt more.
+constexpr std::chrono::seconds kEarliestEnd{90};
+constexpr std::chrono::seconds kLatestEnd{115};
 
 }  // namespace millrace::test

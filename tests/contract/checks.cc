@@ -40,7 +40,7 @@ class Checker {
  private:
   uint64_t draw() { return rng_.bits(num_draws_++); }
   Weave pending() { return {.pending = true, .seed = draw()}; }
-  std::shared_ptr<Storage> slow() { return twin_.reads_shards() ? slow_storage(draw()) : nullptr; }
+  std::shared_ptr<Storage> slow() { return twin_.reads_shards() ? options_.storage(draw()) : nullptr; }
   int some_threads() { return std::array{1, 2, 8}[draw() % 3]; }
 
   std::string elements() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "tests/contract/outcome.h"
@@ -20,6 +21,8 @@ struct CheckOptions {
   size_t most_places = kMostPlaces;
   // Elements of endless streams that are looked at.
   size_t limit = 150;
+  // Of the local files, for some of the runs, by a seed.
+  std::function<std::shared_ptr<Storage>(uint64_t seed)> storage = slow_storage;
 };
 
 // What everything that can be built must do: give the elements of its model, with one thread, two and eight, with every

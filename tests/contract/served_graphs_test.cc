@@ -1,6 +1,7 @@
-// Graphs of operators whose shards come over the network, by HTTP, from S3 and from Google's store, from a server that
-// fails: the same stream as from local files, or one error that says where and why. Environment: MILLRACE_SOAK=1 for
-// 1,000 scripts of faults instead of 100, MILLRACE_GRAPH_SEED=N for the one of this seed.
+// Graphs of operators, and sources in every way to run them, whose shards come over the network, by HTTP, from S3 and
+// from Google's store, from a server that fails: the same stream as from local files, or one error that says where and
+// why. Environment: MILLRACE_SOAK=1 for 1,000 scripts of faults instead of 100 and for 20 draws of each source, and for
+// inputs of several of them, MILLRACE_GRAPH_SEED=N for the graph of this seed.
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 #include "tests/contract/outcome.h"
 #include "tests/contract/save_points.h"
@@ -29,6 +31,12 @@ constexpr uint64_t kParts = 4;  // of the graphs, which run beside each other
 constexpr const char* kChanged = "was changed while it was read";
 
 Store store_of(uint64_t seed) { return std::array{Store::kHttp, Store::kS3, Store::kGoogle}[seed % 3]; }
+
+// Local files from a server with the faults of a seed.
+std::shared_ptr<ServedFiles> failing_files(uint64_t seed) {
+  const Store store = store_of(seed);
+  return std::make_shared<ServedFiles>(ServedFiles::Options{.store = store, .fault = drawn_faults(seed, store)});
+}
 
 // What is wrong with a listing of shards with the faults of a seed, after which they are read of the versions that it
 // names.
@@ -75,9 +83,7 @@ std::string text_of(const Graph& graph) {
 std::string fault_of(const Graph& graph) {
   const Dataset dataset = build(graph)->dataset();
   const Outcome expected = run(dataset, {.threads = 2}, kMostElements);
-  const Store store = store_of(graph.seed);
-  const auto served =
-      std::make_shared<ServedFiles>(ServedFiles::Options{.store = store, .fault = drawn_faults(graph.seed, store)});
+  const auto served = failing_files(graph.seed);
   const int threads = graph.seed % 2 == 0 ? 1 : 4;
   // Without a listing what is opened is asked for.
   const bool is_listed = graph.seed % 5 < 2;
@@ -124,6 +130,31 @@ TEST_P(ServedGraphs, GiveTheStreamOfLocalFiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Part, ServedGraphs, testing::Range(uint64_t{0}, kParts));
+
+class ServedSources : public testing::TestWithParam<uint64_t> {};
+
+// All of the contract: saved and dropped at every element, saved twice in a row, with pending between the operators.
+TEST_P(ServedSources, KeepTheContract) {
+  const uint64_t draws = soaking() ? 20 : 1;
+  for (size_t line = GetParam(); line < source_lines().size(); line += kParts) {
+    const SourceLine& source = source_lines()[line];
+    if (source.takes_inputs && !soaking()) continue;
+    for (uint64_t seed = seed_of_this_run(); seed < seed_of_this_run() + draws; ++seed) {
+      Picks drawn(seed, line);
+      const TwinDataset twin = source.make(drawn, {});
+      if (!twin.reads_shards()) continue;
+      const std::string broken = broken_promise(
+          [&](const Weave& weave) {
+            Picks picks(drawn.numbers());
+            return source.make(picks, weave);
+          },
+          {.seed = seed, .storage = failing_files});
+      EXPECT_EQ(broken, "") << twin.code() << "\nonce more: MILLRACE_SEED=" << seed;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Part, ServedSources, testing::Range(uint64_t{0}, kParts));
 
 struct Final {
   const char* name;

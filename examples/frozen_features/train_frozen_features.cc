@@ -56,7 +56,7 @@ std::optional<Options> parse(int argc, char** argv) {
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
-      ("out", po::value(&loop.out)->default_value(loop.out), "folder of the run: checkpoints/ and model/")
+      ("out", po::value(&loop.out)->default_value(loop.out), "folder of the run, a local one: checkpoints/ and model/")
       ("set", po::value(&options.set), "folder that prepare_frozen_features wrote (default: OUT/features)")
       ("resume", po::value(&options.resume), "last: go on from the newest checkpoint in --out with the same options; where "
        "there is none begin anew")

@@ -1,7 +1,7 @@
 // Learns the tokenizer of a masked language model from text; see train_unigram --help.
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
+#include <cstring>
 #include <iostream>
 #include <optional>
 
@@ -12,6 +12,7 @@
 #include "examples/mlm/train_unigram_report.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace {
@@ -21,11 +22,9 @@ using namespace millrace;
 // Before the work and not after it, as far as it can be seen.
 void require_writable_folder(const std::string& folder) {
   if (RemoteStorage::opens(folder)) return static_cast<void>(open_output_anywhere(path_in(folder, "tokenizer.json")));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
-  if (!error && ::access(folder.c_str(), W_OK) != 0) error = std::error_code(errno, std::generic_category());
-  if (error) throw ErrorException(ErrorCode::kIo, fmt::format("cannot write to '{}': {}", folder, error.message()));
+  make_folder(folder);
+  if (::access(folder.c_str(), W_OK) == 0) return;
+  throw ErrorException(ErrorCode::kIo, fmt::format("cannot write to '{}': {}", folder, std::strerror(errno)));
 }
 
 int run(int argc, char** argv) {

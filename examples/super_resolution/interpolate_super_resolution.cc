@@ -10,6 +10,7 @@
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/local.h"
 #include "millrace/trainer/models/image_generator.h"
 
 namespace {
@@ -32,7 +33,7 @@ std::optional<Options> parse(int argc, char** argv) {
       ("first", po::value(&options.first), "folder of a model: of the phase with pixel losses")
       ("second", po::value(&options.second), "folder of another of the same sizes: of the phase with a GAN")
       ("alpha", real_number(options.alpha, {0, 1}), "share of the second: each weight is (1 - alpha) first + alpha second")
-      ("out", po::value(&options.out), "folder to write")
+      ("out", po::value(&options.out), "folder to write, a local one")
       ("overwrite", "replace it where it is there");
   // clang-format on
   const auto given = parse_command_line(
@@ -67,8 +68,8 @@ int run(int argc, char** argv) {
     weights.span()[i] = static_cast<float>((1 - options->alpha) * first.weights()[i] +
                                            options->alpha * static_cast<double>(second.weights()[i]));
   }
-  const std::filesystem::path out = options->out;
-  make_folder(std::filesystem::absolute(out).parent_path().string());
+  require_no_url(options->out);
+  make_folder(std::filesystem::absolute(options->out).parent_path().string());
   AtomicDirectory directory(options->out);
   save_generator_config(directory.temporary_path(), config);
   save_generator_weights(directory.temporary_path(), first.layout(), first.generator(), weights.span());

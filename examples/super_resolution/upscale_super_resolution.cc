@@ -15,7 +15,7 @@
 #include "millrace/formats/image/png_writer.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/atomic_directory.h"
-#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/models/image_generator.h"
@@ -48,7 +48,7 @@ std::optional<Options> parse(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("model", po::value(&options.model), "folder of a generator: OUT/model of a training")
-      ("out", po::value(&options.out), "a folder, for several pictures: NAME.png of each. It is made when it is not there")
+      ("out", po::value(&options.out), "a folder, local or s3://BUCKET/FOLDER, gs://…, for several pictures: NAME.png of each")
       ("json", "one JSON object instead of text");
   add_tiling_options(visible, options.tiling);
   po::options_description positional;
@@ -67,7 +67,7 @@ std::optional<Options> parse(int argc, char** argv) {
 
 void need_another_file(const std::string& from, const std::string& to) {
   std::error_code not_there;
-  require(!fs::equivalent(from, to, not_there), fmt::format("{} would replace itself", from));
+  require(from != to && !fs::equivalent(from, to, not_there), fmt::format("{} would replace itself", from));
 }
 
 // Pictures and what they become.
@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
   const WorkerLimit limit(checked_threads(tiling.threads));
   const TrainedGenerator generator(model_folder(local_copy(options->model), "train_super_resolution"));
   const Upscaler upscaler = upscaler_of(generator);
-  if (!options->out.empty()) make_folder(options->out);
+  if (!options->out.empty() && !RemoteStorage::opens(options->out)) make_folder(options->out);
   const StopSignals signals;
   tiling.stop_requested = [&] { return signals.requested(); };
   nlohmann::ordered_json report = nlohmann::ordered_json::array();
@@ -111,19 +111,19 @@ int run(int argc, char** argv) {
     const int64_t height = kUpscaling * image.height;
     const int64_t width = kUpscaling * image.width;
     PngWriter png(height, width, kColours);
-    AtomicFile file(to);
+    const std::unique_ptr<OutputFile> file = open_output_anywhere(to);
     std::vector<uint8_t> bytes;
     if (!upscale_in_tiles(image, upscaler, tiling, [&](std::span<const float> rows) {
           bytes.resize(rows.size());
           round_to_bytes(rows, bytes);
-          file.write(png.write_rows(bytes));
+          file->write(png.write_rows(bytes));
         })) {
       line.reset();
       std::cerr << "upscale_super_resolution: interrupted; " << to << " is not written\n";
       return signals.exit_code();
     }
-    file.write(png.finish());
-    file.commit();
+    file->write(png.finish());
+    file->commit();
     line.reset();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     report.push_back({{"picture", from}, {"out", to}, {"height", height}, {"width", width}, {"seconds", took.count()}});

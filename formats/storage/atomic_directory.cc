@@ -17,6 +17,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/descriptor_lock.h"
 #include "millrace/formats/storage/folder_names.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
 namespace {
@@ -130,6 +131,7 @@ void remove_leftovers(const fs::path& folder, const Predicate& is_meant) {
 }  // namespace
 
 AtomicDirectory::AtomicDirectory(std::string path) : path_(std::move(path)) {
+  require_no_url(path_);
   const std::string name = name_in_others(path_);
   remove_leftovers(folder_of(path_), [&](std::string_view rest) { return without_number(rest) == name; });
   for (int number = 0; descriptor_ < 0; ++number) {
@@ -174,6 +176,7 @@ void AtomicDirectory::commit() {
 }
 
 void make_folder(const std::string& path) {
+  require_no_url(path);
   std::error_code code;
   fs::create_directories(path, code);
   // A file in the way is no error to create_directories when it has the folder's own name.

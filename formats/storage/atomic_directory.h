@@ -19,7 +19,7 @@ namespace millrace {
 class AtomicDirectory {
  public:
   /// The folder that it is in must exist. What killed processes left of NAME is removed, where that may be. Throws
-  /// `kIo` naming the directory.
+  /// `kIo` naming the directory, `kInvalidArgument` for a URL.
   explicit AtomicDirectory(std::string path);
   /// Removes what was written, unless it was committed.
   ~AtomicDirectory();
@@ -37,7 +37,8 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
-/// Makes a folder and those that it is in, where they are not there yet. Throws `kIo` naming it.
+/// Makes a folder and those that it is in, where they are not there yet. Throws `kIo` naming it, and
+/// `kInvalidArgument` for a URL.
 void make_folder(const std::string& path);
 
 /// Removes a directory that may be known by its name: it is renamed first (`.removed-NAME.N`), so that a removal cut

@@ -18,7 +18,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "millrace/formats/error.h"
 #include "millrace/formats/storage/folder_names.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 
@@ -36,6 +38,13 @@ std::string note_on_url(std::string_view path) {
     if (scheme == known) return fmt::format("; only local files are read here, no {}://", scheme);
   }
   return fmt::format("; local files and URLs of s3, gs, http and https are read, no {}://", scheme);
+}
+
+void require_no_url(const std::string& path) {
+  if (note_on_url(path).empty()) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = "only local files are written here, named by their path alone",
+                        .shard = shown_url(path)});
 }
 
 namespace {

@@ -43,6 +43,9 @@ class LocalStorage final : public Storage {
 
 /// What a message about a local file that is not there adds where its name is a URL. Empty for others.
 [[nodiscard]] std::string note_on_url(std::string_view path);
+/// Of what is written to the local disk alone: a path that is a URL would be that of a folder `s3:`. Throws
+/// `kInvalidArgument` for one.
+void require_no_url(const std::string& path);
 
 /// What `LocalStorage::glob` does; needs no executor. A pattern that is the name of a file is that file alone, whatever
 /// else it could match. Folders end in `/`.

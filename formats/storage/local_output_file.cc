@@ -2,13 +2,17 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
+
+LocalOutputFile::LocalOutputFile(std::string path) : OutputFile(std::move(path)) { require_no_url(path_); }
 
 void LocalOutputFile::fail(std::string_view what) {
   const int number = errno;

@@ -8,13 +8,13 @@
 namespace millrace {
 
 /// An `OutputFile` of the local disk: `write` hands the bytes to the operating system, `commit` brings them to the
-/// disk.
+/// disk. One at a URL is `kInvalidArgument`.
 class LocalOutputFile : public OutputFile {
  public:
   void write(std::string_view bytes) final;
 
  protected:
-  using OutputFile::OutputFile;
+  explicit LocalOutputFile(std::string path);
 
   // The error of the last system call; the file is given up first.
   [[noreturn]] void fail(std::string_view what);

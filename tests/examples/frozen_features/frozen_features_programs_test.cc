@@ -337,6 +337,7 @@ TEST_F(FrozenFeatures, RefuseInOneLineWhatCannotBe) {
               HasSubstr("was made with the batches"));
   EXPECT_THAT(refusal(train("run", {"--resume", "last", "--learning-rate", "0.5"})),
               HasSubstr("was made with the schedule"));
+  EXPECT_THAT(refusal(train("run", {"--out", "s3://bucket/run"})), HasSubstr("only local files are written here"));
   EXPECT_FALSE(fs::exists(path("x")));
   {
     const FolderLock lock(path("run"), "looking at");

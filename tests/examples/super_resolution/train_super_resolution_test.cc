@@ -200,6 +200,10 @@ TEST_F(TrainSuperResolution, InterpolatesExactly) {
   EXPECT_THAT(refusal({test::kInterpolateSuperResolution, "--first", run_->path("pixels/model"), "--second",
                        run_->path("second/model"), "--out", run_->path("between/1")}),
               HasSubstr("is there already; --overwrite replaces it"));
+  EXPECT_THAT(refusal({test::kInterpolateSuperResolution, "--first", run_->path("pixels/model"), "--second",
+                       run_->path("second/model"), "--out", "s3://bucket/between"}),
+              HasSubstr("only local files are written here, named by their path alone (file s3://bucket/between)"));
+  EXPECT_FALSE(std::filesystem::exists("s3:"));
   ASSERT_EQ(
       run_child(run_->training(test::kTrainSuperResolution, "wide", {"--channels", "5", "--steps", "1"})).exit_code, 0);
   EXPECT_THAT(refusal({test::kInterpolateSuperResolution, "--first", run_->path("pixels/model"), "--second",

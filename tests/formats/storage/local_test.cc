@@ -15,6 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/growing_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::local_test {
@@ -213,6 +217,25 @@ TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {
   fs::create_directory(folder_ / "closed");
   fs::permissions(folder_ / "closed", fs::perms::none);
   EXPECT_THROW((void)storage_.glob((folder_ / "closed" / "*").string()), ErrorException);
+}
+
+// Else there would be a folder `s3:` here, and the bucket would lack what was written.
+TEST(LocalWriters, RefuseUrls) {
+  const std::string url = "s3://bucket/run/file";
+  const std::vector<std::function<void()>> writers = {[&] { make_folder(url); }, [&] { AtomicDirectory none(url); },
+                                                      [&] { AtomicFile none(url); }, [&] { GrowingFile none(url); }};
+  for (const auto& write : writers) {
+    try {
+      write();
+      ADD_FAILURE() << "no error";
+    } catch (const ErrorException& exception) {
+      EXPECT_EQ(exception.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(exception.error().shard, url);
+      EXPECT_THAT(exception.what(), HasSubstr("only local files are written here"));
+    }
+  }
+  EXPECT_FALSE(fs::exists("s3:"));
+  EXPECT_THROW(make_folder("file:///tmp/run"), ErrorException);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/records/shards.h"
-#include "millrace/formats/storage/remote/remote_storage.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +32,7 @@ std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
     const Shards matches = listed_shards(argument);
     for (const Shard& shard : matches.list()) paths.push_back(shard.path);
   }
+  paths = located(std::move(paths));
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;

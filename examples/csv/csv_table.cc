@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
@@ -40,7 +41,7 @@ void CsvRow::refuse(size_t column, const std::string& why) const {
                                                       printable(excerpt(names_.at(column))), printable(why)));
 }
 
-CsvTable::CsvTable(std::string path) : path_(std::move(path)) {
+CsvTable::CsvTable(std::string path) : path_(located({std::move(path)}).front()) {
   Pipeline pipeline = Dataset::csv_records(Shards::files({path_})).take(1).start({.threads = 1});
   std::optional<Batch> header;
   try {

@@ -20,7 +20,6 @@
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/not_finite.h"
 #include "millrace/trainer/run/missing_data.h"
-#include "millrace/trainer/run/shard_set_folder.h"
 #include "millrace/trainer/run/shard_set_writer.h"
 
 namespace millrace {
@@ -53,16 +52,11 @@ ShardSetOptions shard_set() {
   return set;
 }
 
-// Where a network that is drawn lies until the set is put in place; what is left there the next writer clears away.
-std::string drawn_network_path(const FeatureSetOptions& options) {
-  return (fs::path(options.out) / ShardSetFolder::kIncomplete / kNetwork).string();
-}
-
-Vgg network_of(const FeatureSetOptions& options) {
+// `drawn`: where one that is drawn lies until the set is put in place.
+Vgg network_of(const FeatureSetOptions& options, const std::string& drawn) {
   if (!options.features.empty()) return Vgg::read(options.features);
-  const std::string path = drawn_network_path(options);
-  Vgg::drawn(kBlocks, kNetworkSeed).write(path);
-  return Vgg::read(path);
+  Vgg::drawn(kBlocks, kNetworkSeed).write(drawn);
+  return Vgg::read(drawn);
 }
 
 // `features` and `path`.
@@ -130,7 +124,8 @@ int64_t FeatureSet::num_pictures(FeatureSplit split) const {
 std::optional<FeatureSet> write_feature_set(const FeatureSetOptions& options) {
   const ChosenPictures chosen = choose_pictures(options.pictures);
   ShardSetWriter writer(options.out, shard_set());
-  const FeatureExtractor extractor(network_of(options));
+  const std::string drawn_network = writer.temporary_path(kNetwork);
+  const FeatureExtractor extractor(network_of(options, drawn_network));
   if (const int64_t least = extractor.network().least_side(); options.size < least) {
     refuse(fmt::format("pictures of {} x {} pixels; the network needs {} at least", options.size, options.size, least));
   }
@@ -196,7 +191,7 @@ std::optional<FeatureSet> write_feature_set(const FeatureSetOptions& options) {
   std::vector<ShardSetFile> files = {{.name = kStatistics, .text = nlohmann::json(set).dump(1) + "\n"},
                                      {.name = kPictures, .text = std::move(csv)}};
   if (options.features.empty()) {
-    files.push_back({.name = kNetwork, .text = read_whole_file(drawn_network_path(options), "network")});
+    files.push_back({.name = kNetwork, .text = read_whole_file(drawn_network, "network")});
   }
   writer.commit(files);
   return set;
@@ -227,7 +222,7 @@ Dataset feature_rows(const std::string& folder, const FeatureSet& set, FeatureSp
     counts.push_back(static_cast<uint64_t>((set.num_pictures(split) + kFeatureShards - 1 - number) / kFeatureShards));
   }
   // In turns, so in the order in which they were written.
-  return Dataset::tfrecord(Shards::files(std::move(paths)).with_counts(counts),
+  return Dataset::tfrecord(Shards::files(located(std::move(paths))).with_counts(counts),
                            {.cycle_length = static_cast<size_t>(kFeatureShards)})
       .parse_example({fixed_len("features", {set.length()}, DType::kFloat32),
                       fixed_len("label", {std::ssize(set.classes)}, DType::kFloat32)});

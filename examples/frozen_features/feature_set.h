@@ -42,7 +42,7 @@ struct FeatureSet {
 
 struct FeatureSetOptions {
   PictureFoldersOptions pictures = {};
-  std::string out = {};  ///< folder of the set
+  std::string out = {};  ///< folder of the set, which may be one of a bucket
   /// Safetensors file of the network. Default: empty, a small one is drawn, always the same, written beside the shards
   /// as network.safetensors, and read from there as any other is
   std::string features = {};

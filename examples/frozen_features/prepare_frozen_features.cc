@@ -41,7 +41,7 @@ std::optional<Options> parse(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("pictures", text(set.pictures.folder), "folder with a folder for each class: .png and .jpg files in it and below")
-      ("out", text(set.out), "folder of the shards; made when it is not there")
+      ("out", text(set.out), "folder of the shards, local or s3://BUCKET/FOLDER, gs://…; made when it is not there")
       ("without", po::value(&set.pictures.without)->multitoken(), "folders that are no classes")
       ("classes", whole_number(set.pictures.classes, {0, limits::kFew}), "so many, those with the most pictures; 0: all")
       ("pictures-per-class", whole_number(set.pictures.pictures_per_class, {0, limits::kRows}),

@@ -48,7 +48,7 @@ Dataset parse_quest(const Dataset& records, const QuestFormat& format, bool padd
 }
 
 Dataset QuestData::rows(bool train) const {
-  const Dataset records = Dataset::tfrecord(Shards::files({located(path_in(folder_, set_.shard_name(train, fold_)))}),
+  const Dataset records = Dataset::tfrecord(Shards::files(located({path_in(folder_, set_.shard_name(train, fold_))})),
                                             {.damage = options_.damage});
   const Dataset parsed = parse_quest(records, set_.format, !options_.dynamic, /*labelled=*/true);
   return options_.dynamic ? lengths_.without_padding(parsed) : parsed;

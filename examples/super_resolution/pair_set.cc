@@ -257,7 +257,7 @@ Shards pair_shards(const std::string& folder, PairSetStatistics statistics, Spli
     paths.push_back(path_in(folder, fmt::format("{}/{}", to_string(split), pair_shard_name(shard))));
     counts.push_back(static_cast<uint64_t>((elements - shard + kPairShards - 1) / kPairShards));
   }
-  return Shards::files(std::move(paths)).with_counts(counts);
+  return Shards::files(located(std::move(paths))).with_counts(counts);
 }
 
 }  // namespace millrace

@@ -39,7 +39,7 @@ PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
 Dataset PreparedRows::rows(size_t split, bool labels, const DamagePolicy& damage) const {
   const std::string file = split_file(split, num_rows(split));
   const Shards shards =
-      Shards::files({located(path_in(folder_, file))}).with_counts({static_cast<uint64_t>(num_rows(split))});
+      Shards::files(located({path_in(folder_, file)})).with_counts({static_cast<uint64_t>(num_rows(split))});
   const int64_t length = encoder_->task().max_length;
   std::vector<FeatureDescription> features = {fixed_len("input_ids", {length}, DType::kInt64).as(DType::kInt32),
                                               fixed_len("attention_mask", {length}, DType::kInt64),

@@ -113,7 +113,7 @@ Shards from_list(const std::string& list) {
     begin = end + 1;
   }
   if (paths.empty()) refuse(fmt::format("the list '{}' names no file", list));
-  return Shards::files(std::move(paths));
+  return Shards::files(located(std::move(paths)));
 }
 
 // One part of a name pattern: text to match, then (but for the last) a field after it.

@@ -30,7 +30,7 @@ class Shards {
   /// have no `=`. In `http://` and `https://`, which cannot be listed, `{00..15}` stands for these numbers.
   ///
   /// `@LIST` are those that a local file, or an object at a URL, names: a path or URL in each line, in their order;
-  /// lines that are empty or begin with `#` name none.
+  /// lines that are empty or begin with `#` name none. Names in buckets are `located`.
   ///
   /// Throws kInvalidArgument where no file matches, a folder of another name does, or the pattern has `**`; kIo when a
   /// folder, a bucket or a list cannot be read.
@@ -43,7 +43,8 @@ class Shards {
   /// Throws what `glob` throws, also where only one of them matches nothing.
   [[nodiscard]] static Shards globs(const std::vector<std::string>& patterns);
   /// These files, in this order. Throws kInvalidArgument for an empty list or an empty path. Whether they are there is
-  /// seen when they are opened.
+  /// seen when they are opened; of a folder in a bucket that has a manifest they are the URLs of objects, which
+  /// `located` finds.
   [[nodiscard]] static Shards files(std::vector<std::string> paths);
 
   /// Takes the number of records of each shard from its file name (without folders). In `name_pattern` `{count}` stands

@@ -15,11 +15,7 @@ class ReadAnswer final : public ReadSink, public BlockingResult<ReadResult> {
   void read_done(ReadResult result) noexcept override { set(std::move(result)); }
 };
 
-OpenResult open(Storage& storage, const std::string& path) {
-  const auto answer = std::make_shared<OpenAnswer>();
-  open_with_retries(storage, path, kDefaultMaxAttempts, answer);
-  return answer->wait();
-}
+OpenResult open(Storage& storage, const std::string& path) { return std::move(open_all(storage, {path}).front()); }
 
 std::shared_ptr<File> opened(OpenResult result) {
   if (!result.file) throw ErrorException(std::move(result.error.error));
@@ -55,6 +51,17 @@ void BlockingFile::read(uint64_t offset, std::span<std::byte> destination) {
   if (result.bytes < destination.size()) {
     throw ErrorException(shrunken_file(path_, size(), offset + result.bytes));
   }
+}
+
+std::vector<OpenResult> open_all(Storage& storage, const std::vector<std::string>& paths) {
+  std::vector<std::shared_ptr<OpenAnswer>> answers;
+  for (const std::string& path : paths) {
+    answers.push_back(std::make_shared<OpenAnswer>());
+    open_with_retries(storage, path, kDefaultMaxAttempts, answers.back());
+  }
+  std::vector<OpenResult> results;
+  for (const auto& answer : answers) results.push_back(answer->wait());
+  return results;
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "millrace/formats/storage/range_reader.h"
 #include "millrace/formats/storage/storage.h"
@@ -34,5 +35,8 @@ class BlockingFile {
   std::string path_;
   std::shared_ptr<RangeReader> file_;
 };
+
+/// Opens files at the same time, with the retries of a BlockingFile. Blocks.
+[[nodiscard]] std::vector<OpenResult> open_all(Storage& storage, const std::vector<std::string>& paths);
 
 }  // namespace millrace

@@ -17,10 +17,12 @@
 #include "millrace/formats/storage/remote/folder_download.h"
 #include "millrace/formats/storage/remote/folder_leftovers.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
+#include "tests/examples/frozen_features/small_pictures.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/examples/quest/quest_table.h"
 #include "tests/examples/quest/small_quest_run.h"
+#include "tests/examples/super_resolution/small_generator_run.h"
 #include "tests/examples/text_to_text/small_run.h"
 #include "tests/formats/storage/remote/test_bucket.h"
 #include "tests/support/child_process.h"
@@ -353,6 +355,45 @@ TEST_P(ServedOutput, OfATextToTextModelIsPredictedFrom) {
   EXPECT_EQ(predictions[small.path("out")], predictions[bucket_->url("out")]);
 }
 
+TEST_P(ServedOutput, OfSuperResolutionIsTrainedFrom) {
+  const test::SmallGeneratorRun small;
+  const std::string set = bucket_->url("set");
+  run_well({test::kPrepareSuperResolution, "--pictures", small.path("pictures"), "--held-out", "p3", "--crop", "16",
+            "--out", set});
+  EXPECT_EQ(copy_of("set"), files_below(small.path("shards")));
+  for (const auto& [shards, out] : {std::pair{small.path("shards"), "local"}, std::pair{set, "bucket"}}) {
+    run_well(small.training_on({"--shards", shards}, test::kTrainSuperResolution, out));
+  }
+  EXPECT_NE(read_file(small.path("local/model/model.safetensors")), "");
+  EXPECT_TRUE(read_file(small.path("local/model/model.safetensors")) ==
+              read_file(small.path("bucket/model/model.safetensors")));
+  // Pictures that a model makes larger are objects.
+  const auto upscale = [&](const std::vector<std::string>& out) {
+    run_well(test::with_options({test::kUpscaleSuperResolution, "--model", small.path("local/model")}, out));
+  };
+  upscale({small.path("pictures/p0.png"), small.path("large.png")});
+  upscale({small.path("pictures/p0.png"), bucket_->url("large.png")});
+  upscale({small.path("pictures"), "--out", bucket_->url("large")});
+  EXPECT_NE(read_file(small.path("large.png")), "");
+  EXPECT_TRUE(bucket_->content("large.png") == read_file(small.path("large.png")));
+  EXPECT_TRUE(bucket_->content("large/p0.png") == read_file(small.path("large.png")));
+  EXPECT_THAT(bucket_->keys("large/"), testing::SizeIs(4));
+}
+
+// Also with a network that is drawn, which lies beside the shards.
+TEST_P(ServedOutput, OfFrozenFeaturesIsTrainedFrom) {
+  test::draw_pictures(folder_.path("pictures"), 6);
+  for (const auto& [set, out] : {std::pair{folder_.path("set"), "local"}, std::pair{bucket_->url("set"), "bucket"}}) {
+    run_well({test::kPrepareFrozenFeatures, "--pictures", folder_.path("pictures"), "--out", set, "--size", "16"});
+    run_well(test::small_training(set, folder_.path(out)));
+  }
+  EXPECT_EQ(copy_of("set"), files_below(folder_.path("set")));
+  EXPECT_THAT(copy_of("set"), Contains(testing::Key("network.safetensors")));
+  EXPECT_NE(read_file(folder_.path("local/model/model.safetensors")), "");
+  EXPECT_TRUE(read_file(folder_.path("local/model/model.safetensors")) ==
+              read_file(folder_.path("bucket/model/model.safetensors")));
+}
+
 TEST_P(ServedOutput, OfWritersThatWereKilledIsListedAndRemoved) {
   prepare_mlm();
   const std::string url = bucket_->url("mlm/shards");
@@ -384,6 +425,12 @@ TEST_P(ServedOutput, OfToolsLiesBesideTheShards) {
   run_well({test::kDatasetIndex, shards});
   EXPECT_THAT(bucket_->keys("shards/train/"), Contains(testing::EndsWith(".tfrecord.index")));
   run_well({test::kDatasetVerify, shards});
+  // Of a folder that was exchanged as a whole the shards are named, too.
+  run_well(test::with_options(test::small_mlm_preparation(folder_.path(), 100, {"--rows-per-group", "50"}),
+                              {"--out", bucket_->url("set")}));
+  for (const auto& [name, content] : copy_of("set")) {
+    if (name.ends_with(".tfrecord")) run_well({test::kDatasetVerify, bucket_->url("set/" + name)});
+  }
   const std::string state = bucket_->url("state");
   run_well({test::kDatasetBench, "read", "--shards", shards, "--state", state, "--batches", "3", "--state-every", "1",
             "--html", bucket_->url("page.html")});

@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/remote/object_folder.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -55,6 +56,13 @@ std::optional<Place> nearest_folder(Storage& storage, const std::string& url, si
 
 std::string url_of(const Place& place, const FolderFile& file) { return place.folder + '/' + file.object; }
 
+// The URL of the object that is the file at `url`; nothing where the place names no such file.
+std::optional<std::string> url_in(const std::optional<Place>& place, const std::string& url) {
+  if (!place || !url.starts_with(place->folder + '/')) return std::nullopt;
+  const FolderFile* const file = place->manifest.find(std::string_view(url).substr(place->folder.size() + 1));
+  return file == nullptr ? std::nullopt : std::optional(url_of(*place, *file));
+}
+
 }  // namespace
 
 std::optional<FolderManifest> find_manifest(Storage& storage, const std::string& folder) {
@@ -62,9 +70,7 @@ std::optional<FolderManifest> find_manifest(Storage& storage, const std::string&
 }
 
 std::optional<std::string> find_in_folders(Storage& storage, const std::string& url) {
-  const std::optional<Place> place = nearest_folder(storage, url, url.size() - 1);
-  const FolderFile* const file = place ? place->manifest.find(place->rest) : nullptr;
-  return file == nullptr ? std::nullopt : std::optional(url_of(*place, *file));
+  return url_in(nearest_folder(storage, url, url.size() - 1), url);
 }
 
 std::optional<std::vector<FoundFile>> files_in_folders(Storage& storage, const std::string& folder) {
@@ -85,6 +91,28 @@ std::optional<BlockingFile> find_object(Storage& storage, const std::string& url
   if (file || !is_in_bucket(url)) return file;
   const std::optional<std::string> object = find_in_folders(storage, url);
   return object ? BlockingFile::find(storage, *object) : std::nullopt;
+}
+
+std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vector<std::string>& paths) {
+  std::map<std::string, std::vector<std::string*>> folders;
+  for (std::string& path : paths) {
+    if (is_in_bucket(path)) folders[path.substr(0, path.rfind('/'))].push_back(&path);
+  }
+  std::vector<std::string> firsts;
+  for (const auto& [folder, urls] : folders) firsts.push_back(*urls.front());
+  std::vector<std::shared_ptr<File>> opened;
+  std::optional<Place> place;  // mostly that of the next folder, too
+  std::vector<OpenResult> results = open_all(storage, firsts);
+  auto first = results.begin();
+  for (const auto& [folder, urls] : folders) {
+    const OpenResult result = std::move(*first++);
+    if (result.file) opened.push_back(result.file);
+    if (result.file || result.error.is_denied) continue;  // whoever opens what is denied is told
+    if (!result.error.not_found) throw ErrorException(result.error.error);
+    if (!url_in(place, *urls.front())) place = nearest_folder(storage, *urls.front(), urls.front()->size() - 1);
+    for (std::string* const url : urls) *url = url_in(place, *url).value_or(*url);
+  }
+  return opened;
 }
 
 std::vector<std::string> glob_in_folders(Storage& storage, const std::string& pattern) {

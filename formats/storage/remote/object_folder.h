@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,11 @@ struct FoundFile {
 
 /// The object at a URL, or else of a bucket what `find_in_folders` says; nothing where there is neither.
 [[nodiscard]] std::optional<BlockingFile> find_object(Storage& storage, const std::string& url);
+
+/// Makes URLs in buckets those of the objects that are the files, by `find_in_folders`; other paths, and names of no
+/// file, stay. One name of each folder is opened, all at the same time: where it is an object the others in the folder
+/// are taken for such, too. Gives those that were opened: as long as somebody has them nobody is asked for them again.
+std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vector<std::string>& paths);
 
 /// The URLs of the objects that are the files which a pattern matches, as `glob_bucket` does, of the nearest folder
 /// above its first wildcard that has a manifest; in the order of the files' names. Folders that it matches end in `/`.

@@ -31,7 +31,7 @@ namespace {
 // What is asked for when an object is opened.
 constexpr size_t kFirstBytes = 64 << 10;
 
-// After a listing, for what is read next.
+// After a listing or a search, for what is read next.
 constexpr std::chrono::minutes kKept{1};
 
 // Of all variables and the process: what is kept for one environment is of no use in another, nor in the child of a
@@ -247,6 +247,16 @@ std::vector<std::string> RemoteStorage::glob_of_process(const std::string& patte
   std::vector<std::string> urls = storage->glob(pattern, progress);
   if (is_in_bucket(pattern)) storage->shared_->calls(pattern).engine->call_after(kKept, [storage] {});
   return urls;
+}
+
+std::vector<std::string> RemoteStorage::located_of_process(std::vector<std::string> paths) {
+  if (std::ranges::none_of(paths, is_in_bucket)) return paths;
+  const std::shared_ptr<RemoteStorage> storage = of_process();
+  std::vector<std::shared_ptr<File>> opened = locate_in_folders(*storage, paths);
+  constexpr size_t kMostKept = 64;
+  opened.resize(std::min(opened.size(), kMostKept));
+  if (!opened.empty()) storage->shared_->calls("s3://").engine->call_after(kKept, [storage, opened] {});
+  return paths;
 }
 
 std::string RemoteStorage::identity(const std::string& url) {

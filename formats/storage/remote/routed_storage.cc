@@ -10,7 +10,6 @@
 #include "millrace/formats/storage/blocking_file.h"
 #include "millrace/formats/storage/remote/disk_cache.h"
 #include "millrace/formats/storage/remote/object_folder.h"
-#include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/whole_object.h"
 #include "millrace/formats/storage/whole_file.h"
 
@@ -68,10 +67,8 @@ bool exists_anywhere(const std::string& path) {
   return find_object(*RemoteStorage::of_process(), path).has_value();
 }
 
-std::string located(const std::string& path) {
-  if (!is_in_bucket(path)) return path;
-  const std::optional<BlockingFile> file = find_object(*RemoteStorage::of_process(), path);
-  return file ? file->path() : path;
+std::vector<std::string> located(std::vector<std::string> paths) {
+  return RemoteStorage::located_of_process(std::move(paths));
 }
 
 std::optional<uint64_t> known_size(const std::string& path) {

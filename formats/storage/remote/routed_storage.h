@@ -49,9 +49,10 @@ class RoutedStorage final : public Storage {
 /// Whether there is a file or object at a path or URL. Blocks. Throws `kIo` where a store does not say.
 [[nodiscard]] bool exists_anywhere(const std::string& path);
 
-/// Where the file at a path or URL is: of a folder in a bucket that has a manifest the URL of its object, where there
-/// is none of its name (`find_in_folders`); else, and where there is no such file, as it stands. Blocks. Throws `kIo`.
-[[nodiscard]] std::string located(const std::string& path);
+/// Where the files at paths and URLs are: of a folder in a bucket that has a manifest the URLs of their objects, where
+/// there are none of their names; else, and where there is no such file, as they stand. Of each folder one name is
+/// asked for (`locate_in_folders`), and opening it next asks nothing. Blocks. Throws `kIo` where a store does not say.
+[[nodiscard]] std::vector<std::string> located(std::vector<std::string> paths);
 
 /// How many bytes a local file has, or an object that a listing of this process has named; nothing for others: nobody
 /// is asked.

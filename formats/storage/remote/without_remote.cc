@@ -23,6 +23,7 @@ std::shared_ptr<RemoteStorage> RemoteStorage::of_process() { return std::make_sh
 std::vector<std::string> RemoteStorage::glob_of_process(const std::string& pattern, const GlobProgress&) {
   throw ErrorException(refusal(pattern));
 }
+std::vector<std::string> RemoteStorage::located_of_process(std::vector<std::string> paths) { return paths; }
 void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
   sink->open_done({.error = {.error = refusal(path)}});
 }

@@ -81,9 +81,9 @@ TEST(Shards, GlobOfAUrlSaysWhichAreRead) {
 TEST(Shards, AListNamesFilesInItsOrder) {
   const test::TemporaryFolder folder;
   const std::string list = folder.path("list.txt");
-  std::ofstream(list) << "b.tfrecord\r\n\n# of the second day\n/data/a[1].tfrecord\ns3://bucket/a *.tfrecord";
+  std::ofstream(list) << "b.tfrecord\r\n\n# of the second day\n/data/a[1].tfrecord\nhttps://host/a *.tfrecord";
   EXPECT_THAT(Shards::glob("@" + list).list(), ElementsAre(Shard{"b.tfrecord", {}}, Shard{"/data/a[1].tfrecord", {}},
-                                                           Shard{"s3://bucket/a *.tfrecord", {}}));
+                                                           Shard{"https://host/a *.tfrecord", {}}));
   std::ofstream(list) << "# nothing\n";
   EXPECT_THAT(message_of([&] { (void)Shards::glob("@" + list); }), HasSubstr("list.txt' names no file"));
   try {

@@ -15,6 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/blocking_file.h"
 #include "millrace/formats/storage/remote/folder_download.h"
 #include "millrace/formats/storage/remote/folder_leftovers.h"
 #include "millrace/formats/storage/remote/folder_upload.h"
@@ -116,6 +118,39 @@ TEST_P(ObjectFolder, IsFoundByPatterns) {
   EXPECT_THAT(glob_anywhere(bucket.url("data/set/t?st")), ElementsAre(bucket.url("data/set/test/"))) << "a folder";
   EXPECT_THAT(glob_anywhere(bucket.url("data/set/train/z*")), IsEmpty());
   EXPECT_THAT(glob_anywhere(bucket.url("data/other/*")), IsEmpty());
+}
+
+// One of each folder is asked for, and is open then.
+TEST_P(ObjectFolder, IsFoundByNames) {
+  TestBucket bucket(GetParam());
+  const std::string id =
+      write_all(bucket.url("data/set"), {{"train/a", "1"}, {"train/b", "2"}, {"test/a", "3"}, {"test/b", "4"}});
+  const auto object = [&](const std::string& name) { return bucket.url("data/set/" + id + "/" + name); };
+  bucket.put("plain/a", "itself");
+  bucket.put("plain/b", "itself");
+  const size_t before = bucket.requests().size();
+  const std::vector<std::string> plain = {bucket.url("plain/a"), local_.path("a"), bucket.url("plain/b")};
+  EXPECT_EQ(located(plain), plain);
+  EXPECT_EQ(BlockingFile(*RemoteStorage::of_process(), plain[0]).size(), 6U);
+  EXPECT_EQ(bucket.requests().size(), before + 1);
+  EXPECT_THAT(located({bucket.url("data/set/train/b"), bucket.url("data/none/a"), bucket.url("data/set/test/a"),
+                       plain[2], bucket.url("data/set/train/z"), bucket.url("data/set/train/a")}),
+              ElementsAre(object("train/b"), bucket.url("data/none/a"), object("test/a"), plain[2],
+                          bucket.url("data/set/train/z"), object("train/a")));
+
+  std::ofstream(local_.path("list")) << bucket.url("data/set/test/b") << '\n' << bucket.url("data/set/train/a") << '\n';
+  const Shards shards = Shards::glob("@" + local_.path("list"));
+  EXPECT_EQ(shards, Shards::files({object("test/b"), object("train/a")}));
+}
+
+// What is wrong with a store, and with a name alone, is told where it is seen first.
+TEST_P(ObjectFolder, IsNotTakenForMissingWhereNobodySays) {
+  std::atomic<bool> refuses = false;
+  TestBucket bucket(GetParam(), [&](const BucketRequest& request) { return refuses && request.key == "set/a"; });
+  write_all(bucket.url("set"), {{"a", "1"}});
+  refuses = true;
+  EXPECT_THAT(located({bucket.url("set/a")}), ElementsAre(bucket.url("set/a"))) << "whoever opens it is told";
+  EXPECT_TRUE(error_of_step([] { (void)located({"s3://bucket-alone"}); }));
 }
 
 // What others have put there is read as it stands.

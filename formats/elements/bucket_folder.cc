@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "millrace/formats/elements/local_folder.h"
 #include "millrace/formats/error.h"
@@ -53,8 +54,13 @@ void BucketElementsFolder::remove(const std::string& name) noexcept {
 }
 
 void BucketElementsFolder::commit(const ElementsIndex& index) {
+  const std::string description = url(std::string(ElementsIndex::kFileName));
+  // Before the lock is looked at: what whoever breaks it from then on has written is not replaced.
+  constexpr size_t kMostBytes = 1 << 30;
+  const std::optional<ObjectNow> replaced = RemoteStorage::of_process()->look(description, kMostBytes);
   lock_.require_held();
-  const auto file = open_output_anywhere(url(std::string(ElementsIndex::kFileName)));
+  const auto file = open_output_anywhere(
+      description, {.if_absent = !replaced, .if_version = replaced ? replaced->version : std::string()});
   may_be_committed_ = true;
   try {
     file->write(index.serialize());

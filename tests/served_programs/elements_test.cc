@@ -22,6 +22,7 @@ namespace {
 using test::BucketRequest;
 using test::TestBucket;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -168,6 +169,25 @@ TEST_P(ServedElements, OfAWriterWhoseLockWasBrokenTakeNobodysPlace) {
   folder.reset();
   EXPECT_EQ(bucket_.keys(), keys);
   EXPECT_EQ(run(Dataset::load(url)), run(numbers(1000)));
+}
+
+// The lock is broken after it was looked at, where there were no elements, and where there were some.
+TEST_P(ServedElements, AreNotWrittenOverThoseOfAWriterInBetween) {
+  const auto schema =
+      std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "value", .dtype = DType::kInt64, .shape = {}}});
+  const auto folder = ElementsFolder::lock(bucket_.url("saved"));
+  for (const char* others : {"of another", "of a third"}) {
+    is_refused_ = [this, others](const BucketRequest& request) {
+      if (request.method == "PUT" && request.key == "saved/LOCK") bucket_.put("saved/description", others);
+      return false;
+    };
+    ElementsWriter writer(folder, schema, {.written_by = "save", .generation = folder->next_generation()});
+    refuses_ = true;
+    EXPECT_THAT(error_of([&] { (void)writer.commit(); }),
+                AnyOf(HasSubstr("there is such an object already"), HasSubstr("there is another object")));
+    refuses_ = false;
+    EXPECT_EQ(bucket_.content("saved/description").value_or(""), others);
+  }
 }
 
 TEST_P(ServedElements, AreNotWrittenOverFilesOfSomebodyElse) {

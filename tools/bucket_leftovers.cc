@@ -9,6 +9,7 @@
 
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/number_options.h"
+#include "millrace/formats/elements/bucket_folder.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/remote/folder_leftovers.h"
@@ -25,7 +26,9 @@ namespace po = boost::program_options;
 constexpr const char* kAbout =
     "Lists what writers that were killed have left below a URL of a bucket, where nobody sees it and somebody pays "
     "for\n"
-    "it: objects of folders that no COMMIT names, and uploads in parts that nobody completed (S3).\n";
+    "it: objects of folders that no COMMIT names, files of elements (cache, snapshot, save) that no description names, "
+    "and\n"
+    "uploads in parts that nobody completed (S3).\n";
 
 struct Options {
   std::string prefix = {};
@@ -68,10 +71,14 @@ int run(int argc, char** argv) {
   if (!options) return 0;
   const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
   const std::chrono::seconds older_than(options->older_than);
-  const auto [objects, unreadable] = folder_leftovers(options->prefix, older_than);
-  for (const std::string& url : unreadable) {
-    std::cerr << fmt::format("bucket_leftovers: {} is no manifest of a folder: nothing beside it was looked at\n",
-                             printable(url));
+  std::vector<std::string> objects;
+  for (const auto& [left, unreadable] :
+       {folder_leftovers(options->prefix, older_than), elements_leftovers(options->prefix, older_than)}) {
+    objects.insert(objects.end(), left.begin(), left.end());
+    for (const std::string& url : unreadable) {
+      std::cerr << fmt::format("bucket_leftovers: {} is no manifest of a folder: nothing beside it was looked at\n",
+                               printable(url));
+    }
   }
   std::vector<UnfinishedUpload> uploads;
   if (options->prefix.starts_with("s3://")) uploads = storage->unfinished_uploads(options->prefix, older_than);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 
 #include "millrace/formats/elements/local_folder.h"
@@ -11,6 +12,23 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
+namespace {
+
+// Generations of local folders, whose files somebody may be copying there, begin with 1.
+constexpr uint64_t kLeastInBuckets = uint64_t{1} << 40;  // ms since 1970: in 2004
+
+bool is_named(const ElementsIndex* index, const std::string& name) {
+  return index != nullptr &&
+         std::ranges::find(index->files(), name, &ElementsIndex::File::name) != index->files().end();
+}
+
+// Also where the store does not say when the lock was renewed.
+bool may_be_written_to(RemoteStorage& storage, const std::string& directory) {
+  const std::optional<ObjectNow> lock = storage.look(path_in(directory, FolderManifest::kLock));
+  return lock && (!lock->age || *lock->age < ObjectLockOptions().breaks_after);
+}
+
+}  // namespace
 
 std::shared_ptr<ElementsFolder> BucketElementsFolder::lock(const std::string& directory) {
   return std::make_shared<BucketElementsFolder>(directory);
@@ -76,9 +94,7 @@ void BucketElementsFolder::remove_others(const ElementsIndex* index) {
     std::vector<std::string> others;
     for (const std::string& name : names()) {
       if (is_elements_file_name(name)) {
-        const bool is_named = index != nullptr && std::ranges::find(index->files(), name, &ElementsIndex::File::name) !=
-                                                      index->files().end();
-        if (!is_named) others.push_back(url(name));
+        if (!is_named(index, name)) others.push_back(url(name));
       } else if (index == nullptr && is_like_elements_file_name(name)) {
         refuse_elements_folder(directory(), name);
       }
@@ -101,5 +117,33 @@ std::vector<std::string> BucketElementsFolder::names() const {
 }
 
 std::string BucketElementsFolder::url(const std::string& name) const { return path_in(directory(), name); }
+
+FolderLeftovers elements_leftovers(const std::string& prefix, std::chrono::seconds older_than) {
+  const std::shared_ptr<RemoteStorage> storage = RemoteStorage::of_process();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::map<std::string, std::vector<std::string>> folders;
+  for (const std::string& url : storage->list(prefix)) {
+    const size_t slash = url.rfind('/');
+    std::string name = url.substr(slash + 1);
+    if (!is_elements_file_name(name)) continue;
+    const uint64_t generation = generation_of_elements(name);
+    if (generation < kLeastInBuckets || now - std::chrono::milliseconds(generation) < older_than) continue;
+    folders[url.substr(0, slash)].push_back(std::move(name));
+  }
+  FolderLeftovers leftovers;
+  for (const auto& [directory, names] : folders) {
+    if (may_be_written_to(*storage, directory)) continue;
+    try {
+      const std::shared_ptr<const ElementsIndex> index = find_elements(directory);
+      for (const std::string& name : names) {
+        if (!is_named(index.get(), name)) leftovers.objects.push_back(path_in(directory, name));
+      }
+    } catch (const ErrorException& exception) {
+      if (exception.error().code == ErrorCode::kIo) throw;
+      leftovers.unreadable.push_back(path_in(directory, ElementsIndex::kFileName));
+    }
+  }
+  return leftovers;
+}
 
 }  // namespace millrace

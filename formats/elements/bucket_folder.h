@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "millrace/formats/elements/elements_folder.h"
+#include "millrace/formats/storage/remote/folder_leftovers.h"
 #include "millrace/formats/storage/remote/object_lock.h"
 
 namespace millrace {
@@ -32,5 +34,9 @@ class BucketElementsFolder final : public ElementsFolder {
   ObjectLock lock_;
   bool may_be_committed_ = false;  // nobody knows whether the description names the files
 };
+
+/// As `folder_leftovers`, of elements: files of generations of such writers that were begun `older_than` ago and that
+/// the folder's description does not name. None of a folder whose lock has been renewed lately: somebody is at it.
+[[nodiscard]] FolderLeftovers elements_leftovers(const std::string& prefix, std::chrono::seconds older_than);
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 // Elements that are saved, cached and kept in snapshots in a bucket.
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,9 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/elements/bucket_folder.h"
 #include "millrace/formats/elements/elements_folder.h"
 #include "millrace/formats/elements/writer.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/pipeline/dataset.h"
 #include "tests/formats/storage/remote/test_bucket.h"
 
@@ -188,6 +191,30 @@ TEST_P(ServedElements, AreNotWrittenOverThoseOfAWriterInBetween) {
     refuses_ = false;
     EXPECT_EQ(bucket_.content("saved/description").value_or(""), others);
   }
+}
+
+TEST_P(ServedElements, OfWritersThatWereKilledAreLeftovers) {
+  const auto leftovers = [&](const std::string& key, std::chrono::seconds older_than = std::chrono::hours(1)) {
+    return elements_leftovers(bucket_.url(key), older_than);
+  };
+  const std::string file = "/elements-1700000000000-00000.tfrecord";
+  numbers(1000).save(bucket_.url("x/saved"));
+  const auto whole = bucket_.keys("x/saved/");
+  for (const char* folder : {"x/saved", "x/never", "x/other"}) bucket_.put(folder + file, "left");
+  bucket_.put("x/other/description", "somebody's");
+  bucket_.put("x/never/elements-1700000000000-0.tfrecord", "somebody's");
+  bucket_.put("x/copied/elements-7-00000.tfrecord", "of a local folder, which is being copied");
+  {
+    const auto held = ElementsFolder::lock(bucket_.url("x/never"));
+    EXPECT_THAT(leftovers("x/").objects, ElementsAre(bucket_.url("x/saved" + file))) << "somebody is at the other one";
+  }
+  const FolderLeftovers left = leftovers("x/");
+  EXPECT_THAT(left.objects, ElementsAre(bucket_.url("x/never" + file), bucket_.url("x/saved" + file)));
+  EXPECT_THAT(left.unreadable, ElementsAre(bucket_.url("x/other/description")));
+  EXPECT_THAT(leftovers("x/", std::chrono::hours(24 * 365 * 100)).objects, IsEmpty());
+  RemoteStorage::of_process()->remove(left.objects);
+  EXPECT_THAT(leftovers("x/saved/", std::chrono::seconds(0)).objects, IsEmpty());
+  EXPECT_EQ(bucket_.keys("x/saved/"), whole);
 }
 
 TEST_P(ServedElements, AreNotWrittenOverFilesOfSomebodyElse) {

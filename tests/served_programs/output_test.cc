@@ -401,12 +401,14 @@ TEST_P(ServedOutput, OfWritersThatWereKilledIsListedAndRemoved) {
                               {"--out", url, "--records-per-shard", "7"}));
   const auto keys = bucket_->keys();
   const std::string left = "mlm/shards/20240101T000000Z-01234567/train/dataset-0-7.tfrecord";
-  bucket_->put(left, "left");
+  const std::string of_elements = "mlm/cache/elements-1700000000000-00000.tfrecord";
+  for (const std::string& key : {left, of_elements}) bucket_->put(key, "left");
   bucket_->put("mlm2/20240101T000000Z-01234567/a", "of another folder");
   const auto leftovers = [&](const std::vector<std::string>& more) {
     return run_well(test::with_options({test::kBucketLeftovers, bucket_->url("mlm")}, more)).out;
   };
-  EXPECT_THAT(leftovers({}), AllOf(HasSubstr(bucket_->url(left)), HasSubstr("1 object and 0 unfinished uploads\n")));
+  EXPECT_THAT(leftovers({}), AllOf(HasSubstr(bucket_->url(left)), HasSubstr(bucket_->url(of_elements)),
+                                   HasSubstr("2 objects and 0 unfinished uploads\n")));
   EXPECT_THAT(leftovers({"--older-than", "3000000000", "--json"}), HasSubstr("\"objects\":0"));
   EXPECT_NE(bucket_->content(left), std::nullopt);
   run_well({test::kBucketLeftovers, bucket_->url("mlm"), "--remove"});

@@ -10,7 +10,8 @@ namespace millrace {
 struct FolderLeftovers {
   /// URLs of objects below an id (`FolderManifest`) that the folder's manifest does not name, nor are indexes of such.
   std::vector<std::string> objects = {};
-  /// URLs of objects COMMIT that are no manifests: what is below an id beside them is not looked at.
+  /// URLs of objects that do not say what is whole beside them, as a COMMIT that is no manifest: nothing there is
+  /// looked at.
   std::vector<std::string> unreadable = {};
 };
 /// Below `prefix`, `s3://BUCKET/KEY…`, of ids that were made `older_than` ago by the clock of their writer. Those of a

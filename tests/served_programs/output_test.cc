@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "tests/examples/super_resolution/small_generator_run.h"
 #include "tests/examples/text_to_text/small_run.h"
 #include "tests/formats/storage/remote/test_bucket.h"
+#include "tests/served_programs/writing_programs.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
@@ -47,53 +49,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-using Files = std::map<std::string, std::string>;
-
-class ServedOutput : public testing::TestWithParam<TestBucket::Store> {
- protected:
-  void SetUp() override { std::filesystem::create_directory(folder_.path("tmp")); }
-
-  // Programs find the bucket as the test does, by the environment.
-  ChildResult run(const std::vector<std::string>& command) const { return test::run_child(command, environment()); }
-  ChildResult run_well(const std::vector<std::string>& command) const {
-    ChildResult result = run(command);
-    EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
-    return result;
-  }
-  test::ChildOptions environment() const { return {.environment = {"TMPDIR=" + folder_.path("tmp")}}; }
-  std::vector<std::string> left_in_temporary_folder() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("tmp"))) {
-      names.push_back(entry.path().filename());
-    }
-    return names;
-  }
-  // What is in a folder of the bucket.
-  Files copy_of(const std::string& key) {
-    const std::string to = folder_.path(fmt::format("copy-{}", ++num_copies_));
-    download_folder(bucket_->url(key), to);
-    return files_below(to);
-  }
-  int num_puts(const std::string& key) const {
-    int count = 0;
-    for (const BucketRequest& request : bucket_->requests()) count += request.method == "PUT" && request.key == key;
-    return count;
-  }
-  std::vector<std::string> mlm_training(const std::string& out, const std::vector<std::string>& more = {}) const {
-    return test::with_options(
-        test::small_mlm_training(out, folder_.path(),
-                                 {"--steps", "400", "--checkpoint-every", "20", "--resume", "last"}),
-        more);
-  }
-  void prepare_mlm() { run_well(test::small_mlm_preparation(folder_.path(), 100, {"--rows-per-group", "50"})); }
-
-  const test::TemporaryFolder folder_;
-  std::function<bool(const BucketRequest&)> is_refused_;
-  std::unique_ptr<TestBucket> bucket_ = std::make_unique<TestBucket>(
-      GetParam(), [this](const BucketRequest& request) { return refuses_ && is_refused_(request); });
-  std::atomic<bool> refuses_ = false;  // `is_refused_` is there
-  int num_copies_ = 0;
-};
+class ServedOutput : public test::WritingPrograms {};
 
 TEST_P(ServedOutput, OfPreparationIsTheShardsOfALocalFolder) {
   prepare_mlm();
@@ -185,14 +141,13 @@ TEST_P(ServedOutput, OfATrainingEndsAsALocalOneHoweverOftenItIsKilled) {
     ASSERT_TRUE(there.contains(name)) << name;
     EXPECT_TRUE(there.at(name) == local.at(name)) << name;
   }
-  const auto names_of = [](const Files& files) {
-    std::vector<std::string> names;
-    for (const auto& [name, bytes] : files) {
-      if (!name.starts_with("tensorboard/") && !name.starts_with(".")) names.push_back(name);
-    }
-    return names;
-  };
   EXPECT_EQ(names_of(there), names_of(local));
+  const auto steps_of = [](const Files& files) {
+    const std::vector<int> steps = test::reported_steps(files.at("log.jsonl"));
+    return std::set<int>(steps.begin(), steps.end());  // those after a killed one's last checkpoint are there twice
+  };
+  EXPECT_THAT(steps_of(local), testing::SizeIs(41));
+  EXPECT_EQ(steps_of(there), steps_of(local));
   EXPECT_THAT(bucket_->keys("runs/a/LOCK"), IsEmpty());
   EXPECT_THAT(left_in_temporary_folder(), IsEmpty()) << "also of those that were killed";
 

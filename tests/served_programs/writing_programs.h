@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "millrace/formats/storage/remote/folder_download.h"
+#include "tests/examples/mlm/small_mlm_run.h"
+#include "tests/formats/storage/remote/test_bucket.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::test {
+
+/// A bucket that programs write into, which are run with `tmp` of `folder_` as their folder of temporary files.
+class WritingPrograms : public testing::TestWithParam<TestBucket::Store> {
+ protected:
+  using Files = std::map<std::string, std::string>;
+
+  void SetUp() override { std::filesystem::create_directory(folder_.path("tmp")); }
+
+  // Programs find the bucket as the test does, by the environment.
+  ChildResult run(const std::vector<std::string>& command, const std::string& tmp = "tmp") const {
+    return run_child(command, environment(tmp));
+  }
+  ChildResult run_well(const std::vector<std::string>& command, const std::string& tmp = "tmp") const {
+    ChildResult result = run(command, tmp);
+    EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+    return result;
+  }
+  // `tmp`: that of another machine is another one.
+  ChildOptions environment(const std::string& tmp = "tmp") const {
+    std::filesystem::create_directory(folder_.path(tmp));
+    return {.environment = {"TMPDIR=" + folder_.path(tmp)}};
+  }
+  std::vector<std::string> left_in_temporary_folder() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("tmp"))) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+  // What is in a folder of the bucket.
+  Files copy_of(const std::string& key) {
+    const std::string to = folder_.path(fmt::format("copy-{}", ++num_copies_));
+    download_folder(bucket_->url(key), to);
+    return files_below(to);
+  }
+  int num_puts(const std::string& key) const {
+    int count = 0;
+    for (const BucketRequest& request : bucket_->requests()) count += request.method == "PUT" && request.key == key;
+    return count;
+  }
+  std::vector<std::string> mlm_training(const std::string& out, const std::vector<std::string>& more = {}) const {
+    return with_options(
+        small_mlm_training(out, folder_.path(), {"--steps", "400", "--checkpoint-every", "20", "--resume", "last"}),
+        more);
+  }
+  // But for those of TensorBoard, which each process names otherwise.
+  static std::vector<std::string> names_of(const Files& files) {
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : files) {
+      if (!name.starts_with("tensorboard/") && !name.starts_with(".")) names.push_back(name);
+    }
+    return names;
+  }
+  void prepare_mlm() { run_well(small_mlm_preparation(folder_.path(), 100, {"--rows-per-group", "50"})); }
+
+  const TemporaryFolder folder_;
+  std::function<bool(const BucketRequest&)> is_refused_;
+  std::unique_ptr<TestBucket> bucket_ = std::make_unique<TestBucket>(
+      GetParam(), [this](const BucketRequest& request) { return refuses_ && is_refused_(request); });
+  std::atomic<bool> refuses_ = false;  // `is_refused_` is there
+  int num_copies_ = 0;
+};
+
+/// The steps of the events `report` in a run's log.jsonl, in their order.
+inline std::vector<int> reported_steps(const std::string& log) {
+  std::vector<int> steps;
+  const std::string begin = R"({"event":"report","step":)";
+  for (size_t at = log.find(begin); at != std::string::npos; at = log.find(begin, at + 1)) {
+    steps.push_back(std::stoi(log.substr(at + begin.size(), 20)));
+  }
+  return steps;
+}
+
+}  // namespace millrace::test

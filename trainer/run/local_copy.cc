@@ -32,7 +32,7 @@ class Copies {
     for (const std::string_view other : {"/checkpoints/", "/tensorboard/", "/shards/", "/rows/"}) {
       if (all.find(other) != std::string::npos) return false;
     }
-    return !name.ends_with(".jsonl");
+    return !all.ends_with("/log.jsonl");  // a checkpoint needs its skipped.jsonl
   }
 
   std::mutex mutex_;

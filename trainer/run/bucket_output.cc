@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -262,9 +263,13 @@ void BucketOutput::take_snapshot() const {
 void BucketOutput::upload() {
   const fs::path from = folder_ + "/sent";
   FolderUpload folder(url_, {.reuses = true, .checksums = checksums_});
+  // In order: what is in `best`, then links to it in checkpoints, first in older ones, so that an object that is there
+  // stands for all.
+  std::set<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
-    if (entry.is_regular_file()) folder.add(entry.path().lexically_relative(from).string(), entry.path().string());
+    if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(from));
   }
+  for (const std::string& name : names) folder.add(name, from / name);
   lock_->require_held();
   folder.commit();
 }

@@ -109,6 +109,15 @@ void FolderUpload::start(Work work) {
                                                  printable(work.file.name)),
                           .shard = folder_});
   }
+  if (options_.checksums != nullptr && !work.bytes) work.stamp = stamp_of(work.path);
+  if (work.stamp && !work.stamp->has_settled()) work.stamp.reset();
+  if (work.stamp && !work.sent) {  // else the file may go, and another one be in its place
+    const auto [first, is_first] = first_names_.try_emplace(*work.stamp, work.file.name);
+    if (!is_first) {
+      links_.emplace_back(std::move(work.file.name), first->second);
+      return;
+    }
+  }
   work.file.object = path_in(manifest_.id, work.file.name);
   const uint64_t size = work.bytes ? work.bytes->size() : known_size(work.path).value_or(0);
   work.parts = parts_of(size);
@@ -136,8 +145,6 @@ void FolderUpload::run() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      if (options_.checksums != nullptr && !work.bytes) work.stamp = stamp_of(work.path);
-      if (work.stamp && !work.stamp->has_settled()) work.stamp.reset();
       if (!options_.reuses || !reuse(work)) send(work);
       if (work.sent) work.sent();
     } catch (...) {
@@ -212,7 +219,7 @@ void FolderUpload::wait_for_all() {
 void FolderUpload::commit() {
   wait_for_all();
   end_threads();
-  std::ranges::sort(manifest_.files, {}, &FolderFile::name);
+  name_links();
   const auto twice = std::ranges::adjacent_find(manifest_.files, {}, &FolderFile::name);
   if (twice != manifest_.files.end()) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
@@ -250,14 +257,28 @@ void FolderUpload::commit() {
   remove_replaced(replaced);
 }
 
+// All files are there. In the order of their names from here on.
+void FolderUpload::name_links() {
+  std::vector<FolderFile>& files = manifest_.files;
+  std::ranges::sort(files, {}, &FolderFile::name);
+  std::vector<FolderFile> links;
+  links.reserve(links_.size());
+  for (const auto& [name, first] : links_) {
+    links.push_back(*manifest_.find(first));
+    links.back().name = name;
+  }
+  files.insert(files.end(), links.begin(), links.end());
+  std::ranges::sort(files, {}, &FolderFile::name);
+}
+
 // As far as the store does it: the folder is exchanged.
 void FolderUpload::remove_replaced(const FolderManifest& replaced) const noexcept {
   try {
-    std::set<std::string_view> kept;
-    for (const FolderFile& file : manifest_.files) kept.insert(file.object);
+    std::set<std::string_view> known;  // that are kept, and those of `gone`
+    for (const FolderFile& file : manifest_.files) known.insert(file.object);
     std::vector<std::string> gone;
     for (const FolderFile& file : replaced.files) {
-      if (kept.contains(file.object)) continue;
+      if (!known.insert(file.object).second) continue;
       gone.push_back(url_of(file));
       // What dataset_index may have written beside it.
       if (file.name.find(".tfrec") != std::string::npos) gone.push_back(url_of(file) + ".index");

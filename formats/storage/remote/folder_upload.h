@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "millrace/formats/storage/file_stamp.h"
@@ -27,8 +28,9 @@ struct FolderUploadOptions {
   /// sent again. Default: false
   bool reuses = false;
   /// What is known of local files, which need not be read to find out whether an object stands for them; `commit` puts
-  /// what is known of this upload's files in its place. Not to be used by two at a time. Default: null, nothing is
-  /// known
+  /// what is known of this upload's files in its place. Links to one file, unless it was written in the last two
+  /// seconds, are then sent once, and one object stands for them: what the first of them that is added needs. Not to be
+  /// used by two at a time. Default: null, nothing is known
   std::shared_ptr<FileChecksums> checksums = nullptr;
   /// Files that are sent at a time, at most, each by a thread of its own: in parts of 8 MiB, two at a time, and of a
   /// file of more than 64 MiB six. Default: 16
@@ -92,6 +94,7 @@ class FolderUpload {
   bool reuse(Work& work) const;
   [[nodiscard]] const uint32_t* known_crc(const Work& work) const;
   void wait_for_all();
+  void name_links();
   void remove_replaced(const FolderManifest& replaced) const noexcept;
   void end_threads();
   [[nodiscard]] std::string url_of(const FolderFile& file) const;
@@ -99,6 +102,8 @@ class FolderUpload {
   const std::string folder_;  // without a slash at its end
   const FolderUploadOptions options_;
   FolderManifest earlier_;  // its objects may be reused
+  std::map<FileStamp, std::string> first_names_;
+  std::vector<std::pair<std::string, std::string>> links_;  // names, and the first ones of their files
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

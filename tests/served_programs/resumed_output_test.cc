@@ -1,13 +1,21 @@
 // Runs in buckets that are gone on with: what is brought from there, what stays there, and what only a local folder
 // has.
+#include <csignal>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/storage/remote/folder_manifest.h"
+#include "millrace/formats/storage/remote/folder_upload.h"
+#include "tests/examples/mlm/small_mlm_run.h"
 #include "tests/formats/storage/remote/test_bucket.h"
 #include "tests/served_programs/writing_programs.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::resumed_output_test {
@@ -15,14 +23,146 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using test::BucketRequest;
+using test::ChildProcess;
+using test::files_below;
 using test::read_file;
+using test::reported_steps;
 using test::TestBucket;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+// `checkpoint-00000050` of a file in it; empty: of others.
+std::string checkpoint_of(const std::string& name) {
+  const size_t begin = name.find("checkpoint-");
+  return name.starts_with("checkpoints/checkpoint-") ? name.substr(begin, name.find('/', begin) - begin) : "";
+}
+int step_of(const std::string& checkpoint) { return checkpoint.empty() ? 0 : std::stoi(checkpoint.substr(11)); }
 
 class ResumedOutput : public test::WritingPrograms {
  protected:
+  static constexpr const char* kCommit = "run/COMMIT";
+
+  // Long enough to be killed on the way.
+  std::vector<std::string> training(const std::string& out, const std::vector<std::string>& more = {}) const {
+    return mlm_training(
+        out, test::with_options({"--steps", "1000", "--checkpoint-every", "50", "--evaluate-every", "50"}, more));
+  }
   std::string url() const { return bucket_->url("run"); }
+  FolderManifest manifest() const {
+    return parse_folder_manifest(bucket_->content(kCommit).value_or("")).value_or(FolderManifest());
+  }
+  static std::set<std::string> checkpoints_in(const FolderManifest& manifest) {
+    std::set<std::string> checkpoints;
+    for (const FolderFile& file : manifest.files) checkpoints.insert(checkpoint_of(file.name));
+    checkpoints.erase("");
+    return checkpoints;
+  }
+  std::string newest_there() const {
+    const std::set<std::string> there = checkpoints_in(manifest());
+    return there.empty() ? "" : *there.rbegin();
+  }
+  // Kills a run that has exchanged its folder this often.
+  void kill_after(int commits, const std::vector<std::string>& command) {
+    ChildProcess child(command, environment());
+    while (child.running() && num_puts(kCommit) < commits) child.take_output();
+    kill(child);
+  }
+  // Gives the folder a model, as that of a run that has ended.
+  FolderManifest with_model() const {
+    FolderUpload upload(url(), {.reuses = true});
+    for (const FolderFile& file : upload.earlier().files) upload.keep(file);
+    upload.put("model/config.json", "{}");
+    upload.commit();
+    return manifest();
+  }
+  static void kill(ChildProcess& child) {
+    child.signal(SIGKILL);
+    ASSERT_EQ(child.wait().signal, SIGKILL) << "it ended before";
+  }
 };
+
+TEST_P(ResumedOutput, BringsNoOlderCheckpointNoBestModelsAndNoModel) {
+  prepare_mlm();
+  const auto keeping = [&](const std::string& out) { return training(out, {"--keep-best", "2"}); };
+  run_well(keeping(folder_.path("local")));
+  kill_after(5, keeping(url()));
+  const FolderManifest before = with_model();
+  const std::string newest = newest_there();
+  std::set<std::string> needed;
+  std::set<std::string> others;
+  for (const FolderFile& file : before.files) {
+    const std::string checkpoint = checkpoint_of(file.name);
+    const bool is_needed =
+        checkpoint.empty() ? !file.name.starts_with("best/") && !file.name.starts_with("model/") : checkpoint == newest;
+    (is_needed ? needed : others).insert("run/" + file.object);
+  }
+  for (const std::string& object : needed) others.erase(object);  // one may be that of several links
+  ASSERT_THAT(others, AllOf(Contains(HasSubstr("/checkpoints/")), Contains(HasSubstr("/model/"))));
+
+  const size_t num_requests = bucket_->requests().size();
+  run_well(keeping(url()), "tmp2");
+  std::set<std::string> read;
+  const std::vector<BucketRequest> requests = bucket_->requests();
+  for (size_t i = num_requests; i < requests.size(); ++i) {
+    if (requests[i].method == "GET") read.insert(requests[i].key);
+  }
+  for (const std::string& object : needed) EXPECT_THAT(read, Contains(object));
+  for (const std::string& object : others) EXPECT_THAT(read, Not(Contains(object)));
+
+  const Files local = files_below(folder_.path("local"));
+  const Files there = copy_of("run");
+  EXPECT_EQ(names_of(there), names_of(local));
+  for (const auto& [name, bytes] : local) {
+    if (!name.ends_with(".safetensors")) continue;
+    EXPECT_TRUE(there.contains(name) && there.at(name) == bytes) << name;
+  }
+  EXPECT_THAT(reported_steps(local.at("log.jsonl")), SizeIs(101));
+  EXPECT_EQ(reported_steps(there.at("log.jsonl")), reported_steps(local.at("log.jsonl")));
+  for (const FolderFile& file : before.files) {
+    if (!file.name.starts_with("tensorboard/")) continue;
+    EXPECT_THAT(there, Contains(testing::Key(file.name)));
+  }
+}
+
+// By a run that keeps no best models and so leaves those that are there, as in a local folder.
+TEST_P(ResumedOutput, LeavesWhatItDidNotBringUntilThereAreOthers) {
+  prepare_mlm();
+  kill_after(5, training(url(), {"--keep-best", "2"}));
+  const FolderManifest before = with_model();
+  const std::set<std::string> checkpoints = checkpoints_in(before);
+  ASSERT_THAT(checkpoints, SizeIs(3));
+  // It exchanges the folder once.
+  is_refused_ = [this, text = bucket_->content(kCommit)](const BucketRequest& request) {
+    return request.method == "PUT" && request.key == kCommit && bucket_->content(kCommit) != text;
+  };
+  refuses_ = true;
+  const int puts = num_puts(kCommit);
+  ChildProcess child(training(url(), {"--keep-best", "0"}), environment("tmp2"));
+  while (child.running() && num_puts(kCommit) < puts + 2) child.take_output();
+  kill(child);
+
+  const FolderManifest after = manifest();
+  const std::string second = *std::next(checkpoints.begin());
+  const std::string third = *checkpoints.rbegin();
+  EXPECT_THAT(checkpoints_in(after), ElementsAre(second, third, fmt::format("checkpoint-{:08}", step_of(third) + 50)));
+  std::set<std::string> kinds;
+  for (const FolderFile& file : before.files) {
+    const bool stays =
+        file.name.starts_with("best/") || file.name.starts_with("model/") || checkpoint_of(file.name) == second;
+    if (!stays) continue;
+    kinds.insert(file.name.substr(0, file.name.find('/')));
+    const FolderFile* const left = after.find(file.name);
+    ASSERT_NE(left, nullptr) << file.name;
+    EXPECT_EQ(left->object, file.object);
+  }
+  EXPECT_THAT(kinds, ElementsAre("best", "checkpoints", "model"));
+  EXPECT_EQ(copy_of("run").size(), after.files.size()) << "all of it is there";
+}
 
 TEST_P(ResumedOutput, TakesTheListOfWhatWasSkippedFromACheckpointOfAnotherRun) {
   prepare_mlm();

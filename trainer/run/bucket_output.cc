@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/storage/shown_url.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/run/output_folder.h"
 
 namespace millrace {
@@ -83,6 +85,44 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   if (no_links) fs::copy_file(from, to);
 }
 
+// Of a checkpoint by its path or URL: longer numbers are larger ones.
+std::pair<size_t, std::string> number_of(const std::string& checkpoint) {
+  std::string name = fs::path(checkpoint).filename();
+  return {name.size(), std::move(name)};
+}
+
+// `checkpoints/checkpoint-00000020` of a file in it; empty: of others.
+std::string checkpoint_of(const std::string& name) {
+  constexpr std::string_view kFolder = "checkpoints/";
+  const size_t slash = name.find('/', kFolder.size());
+  return name.starts_with(kFolder) && slash != std::string::npos ? name.substr(0, slash) : std::string();
+}
+
+// What stays of the folder as it is in the bucket, besides the files in `sent`: what a local run would find there and
+// has not replaced. Of checkpoints those that `keep` has room for, the newest; `best` and `model` until there are
+// others.
+std::vector<FolderFile> left_alone(const FolderManifest& there, const fs::path& sent, int keep) {
+  const auto is_sent = [&](const std::string& folder) {
+    return fs::exists(sent / folder) && !fs::is_empty(sent / folder);
+  };
+  const auto num_sent = std::ssize(checkpoints_in(sent / "checkpoints"));
+  std::set<std::pair<size_t, std::string>> checkpoints;
+  for (const FolderFile& file : there.files) {
+    const std::string checkpoint = checkpoint_of(file.name);
+    if (!checkpoint.empty() && !is_sent(checkpoint)) checkpoints.insert(number_of(checkpoint));
+  }
+  while (!checkpoints.empty() && num_sent + std::ssize(checkpoints) > keep) checkpoints.erase(checkpoints.begin());
+  std::vector<FolderFile> left;
+  for (const FolderFile& file : there.files) {
+    const std::string checkpoint = checkpoint_of(file.name);
+    const std::string first = file.name.substr(0, file.name.find('/'));
+    const bool stays = checkpoint.empty() ? (first == "best" || first == "model") && !is_sent(first)
+                                          : checkpoints.contains(number_of(checkpoint));
+    if (stays) left.push_back(file);
+  }
+  return left;
+}
+
 // Of a run.
 bool is_of_run(const std::string& name) {
   const std::string first = name.substr(0, name.find('/'));
@@ -116,7 +156,7 @@ BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
     fs::permissions(run(), fs::perms::owner_all);
     if (check_folder(options)) {
       leaves_earlier_run_ = options.resume != "last" && !options.resume.starts_with(url_ + '/');
-      if (!leaves_earlier_run_) download();
+      if (!leaves_earlier_run_) download(options);
     }
   } catch (...) {
     std::error_code ignored;
@@ -167,9 +207,18 @@ bool BucketOutput::check_folder(const RunOptions& options) const {
   return !there.files.empty();
 }
 
-void BucketOutput::download() {
+// Who goes on from `last` reads the newest checkpoint, in which its best models are, and writes on in the logs.
+void BucketOutput::download(const RunOptions& options) {
   tell_(fmt::format("bringing what is in {} to {}", url_, run()));
-  download_folder(url_, run());
+  std::string newest;
+  if (options.resume == "last") newest = newest_checkpoint_in_bucket(path_in(url_, "checkpoints"));
+  if (!newest.empty()) keep_checkpoints_ = options.keep_checkpoints;
+  download_folder(url_, run(), [&](const std::string& name) {
+    if (newest.empty()) return true;
+    const std::string checkpoint = checkpoint_of(name);
+    if (!checkpoint.empty()) return path_in(url_, checkpoint) == newest;
+    return !name.starts_with("best/") && !name.starts_with("model/");
+  });
 }
 
 RunOptions BucketOutput::localized(RunOptions options) const {
@@ -270,6 +319,9 @@ void BucketOutput::upload() {
     if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(from));
   }
   for (const std::string& name : names) folder.add(name, from / name);
+  if (keep_checkpoints_ > 0) {
+    for (const FolderFile& file : left_alone(folder.earlier(), from, keep_checkpoints_)) folder.keep(file);
+  }
   lock_->require_held();
   folder.commit();
 }

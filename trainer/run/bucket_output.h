@@ -17,8 +17,11 @@ namespace millrace {
 
 /// The folder of a run that lies in a bucket, `s3://BUCKET/FOLDER`. The run works in a local one, in the system's
 /// folder of temporary files, and what is in that is sent with each checkpoint and at the end: files that have changed
-/// since, then the folder of the bucket is exchanged for it as a whole (FolderUpload). Whoever goes on from `last` gets
-/// what was there. An object LOCK keeps other runs out (ObjectLock).
+/// since, then the folder of the bucket is exchanged for it as a whole (FolderUpload). An object LOCK keeps other runs
+/// out (ObjectLock).
+///
+/// Whoever goes on from `last` gets the newest checkpoint and the logs; older checkpoints, `best` and `model` stay in
+/// the bucket until the run has others.
 ///
 /// Training goes on while files are sent, until the next checkpoint. Sending that fails is told, and made up for by the
 /// next checkpoint; at the end it is an error. What could not be sent, or is of a run that ended by an error, stays in
@@ -55,7 +58,7 @@ class BucketOutput {
 
   // Whether an earlier run is there.
   [[nodiscard]] bool check_folder(const RunOptions& options) const;
-  void download();
+  void download(const RunOptions& options);
   void take_snapshot() const;
   void upload();
   [[nodiscard]] std::string run() const { return folder_ + "/run"; }
@@ -72,6 +75,7 @@ class BucketOutput {
   bool is_unsent_ = false;  // something is, or may be, in the local folder alone
   // One that the first step of this run replaces, as in a local folder (EarlierRunRemover): until then nothing is sent.
   bool leaves_earlier_run_ = false;
+  int keep_checkpoints_ = 0;  // of a run that has not brought all that is in the bucket; 0: it has
 };
 
 }  // namespace millrace

@@ -129,7 +129,8 @@ class EarlierRunRemover final : public Callback {
   std::vector<fs::path> event_files_;
 };
 
-// Its URL, or nothing.
+}  // namespace
+
 std::string newest_checkpoint_in_bucket(const std::string& folder) {
   const auto files = files_in_folders(*RemoteStorage::of_process(), folder);
   if (!files || files->empty()) return {};
@@ -142,8 +143,6 @@ std::string newest_checkpoint_in_bucket(const std::string& folder) {
   }
   return newest.empty() ? newest : path_in(folder, newest);
 }
-
-}  // namespace
 
 std::string model_folder(const std::string& folder, std::string_view written_by) {
   if (fs::exists(fs::path(folder) / "config.json")) return folder;

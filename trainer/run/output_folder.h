@@ -23,6 +23,9 @@ void check_output_folder(const RunOptions& options);
 /// `kInvalidArgument` without a folder, and as `checkpoints_in` does.
 [[nodiscard]] RunOptions with_newest_checkpoint(RunOptions options);
 
+/// The URL of the newest of the checkpoints in a folder of a bucket; empty: there is none. Throws `kIo`.
+[[nodiscard]] std::string newest_checkpoint_in_bucket(const std::string& folder);
+
 /// The folder of a model: this one, or of a folder such as OUT/best that of the best model in it. Throws
 /// `kInvalidArgument` where there is none, naming the program that writes one. Default: "a training"
 [[nodiscard]] std::string model_folder(const std::string& folder, std::string_view written_by = "a training");

@@ -102,6 +102,11 @@ void FolderUpload::put(std::string name, std::string bytes) {
   start({.file = {.name = std::move(name)}, .bytes = std::move(bytes)});
 }
 
+void FolderUpload::keep(const FolderFile& file) {
+  const std::lock_guard lock(mutex_);
+  manifest_.files.push_back(file);
+}
+
 void FolderUpload::start(Work work) {
   if (!is_valid_utf8(work.file.name)) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,

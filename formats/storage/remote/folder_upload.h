@@ -69,6 +69,10 @@ class FolderUpload {
   void add(std::string name, std::string path, std::function<void()> sent = nullptr);
   /// Sends a file of these bytes; the same otherwise.
   void put(std::string name, std::string bytes);
+  /// The folder as it was at first, where its objects are reused.
+  const FolderManifest& earlier() const { return earlier_; }
+  /// A file of that stays as it is, and is not added.
+  void keep(const FolderFile& file);
   /// Waits until all is there and exchanges the folder. The objects of the earlier one are removed, as far as the store
   /// does it.
   void commit();

@@ -1,4 +1,4 @@
-// Files of a folder in a bucket that one object stands for.
+// Files of a folder in a bucket that one object stands for, and those that stay without a local one.
 #include "millrace/formats/storage/remote/folder_upload.h"
 
 #include <chrono>
@@ -95,6 +95,19 @@ TEST_P(FolderUploadTest, SendsEachOfFilesThatOnlyLookAlike) {
   const std::string young = write("young", "young", false);
   fs::last_write_time(young, fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(puts_of({{"a", young}, {"b", link(young, "link")}}), 2);
+}
+
+TEST_P(FolderUploadTest, KeepsFilesThatAreNotAtHand) {
+  const std::string file = write("file", "bytes");
+  EXPECT_EQ(puts_of({{"a", file}, {"b", write("second", "second")}, {"c", write("third", "third")}}), 3);
+  FolderUpload upload(url_, {.reuses = true});
+  ASSERT_THAT(upload.earlier().files, SizeIs(3));
+  upload.keep(upload.earlier().files[1]);
+  upload.add("d", file);
+  upload.commit();
+  EXPECT_THAT(download_folder(url_, local_.path("copy")), ElementsAre("b", "d"));
+  EXPECT_EQ(read("b"), "second");
+  EXPECT_THAT(bucket_.keys("run/"), SizeIs(3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, FolderUploadTest, testing::Values(TestBucket::Store::kS3, TestBucket::Store::kGoogle),

@@ -1,5 +1,6 @@
 // Runs in buckets that are gone on with: what is brought from there, what stays there, and what only a local folder
 // has.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 
 using test::BucketRequest;
 using test::ChildProcess;
+using test::ChildResult;
 using test::files_below;
 using test::read_file;
 using test::reported_steps;
@@ -33,6 +35,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
@@ -66,6 +69,18 @@ class ResumedOutput : public test::WritingPrograms {
     const std::set<std::string> there = checkpoints_in(manifest());
     return there.empty() ? "" : *there.rbegin();
   }
+  // Of the run that works in `tmp`.
+  std::string newest_here() const {
+    std::string newest;
+    for (const std::string& name : left_in_temporary_folder()) {
+      std::error_code none_yet;
+      for (const auto& entry : fs::directory_iterator(folder_.path("tmp/" + name + "/run/checkpoints"), none_yet)) {
+        const std::string checkpoint = entry.path().filename();
+        if (checkpoint.starts_with("checkpoint-")) newest = std::max(newest, checkpoint);
+      }
+    }
+    return newest;
+  }
   // Kills a run that has exchanged its folder this often.
   void kill_after(int commits, const std::vector<std::string>& command) {
     ChildProcess child(command, environment());
@@ -79,6 +94,20 @@ class ResumedOutput : public test::WritingPrograms {
     upload.put("model/config.json", "{}");
     upload.commit();
     return manifest();
+  }
+  // Kills a run that could not send its last checkpoints. More than two are not on the way: each waits for the one
+  // before. Gives the newest.
+  std::string kill_ahead(const std::vector<std::string>& command) {
+    is_refused_ = [](const BucketRequest& request) {
+      return request.method == "PUT" && !request.key.ends_with("/LOCK");
+    };
+    ChildProcess child(command, environment());
+    while (child.running() && newest_there().empty()) child.take_output();
+    refuses_ = true;
+    while (child.running() && step_of(newest_here()) < step_of(newest_there()) + 150) child.take_output();
+    kill(child);
+    refuses_ = false;
+    return newest_here();
   }
   static void kill(ChildProcess& child) {
     child.signal(SIGKILL);
@@ -162,6 +191,39 @@ TEST_P(ResumedOutput, LeavesWhatItDidNotBringUntilThereAreOthers) {
   }
   EXPECT_THAT(kinds, ElementsAre("best", "checkpoints", "model"));
   EXPECT_EQ(copy_of("run").size(), after.files.size()) << "all of it is there";
+}
+
+TEST_P(ResumedOutput, GoesOnWithCheckpointsThatCouldNotBeSent) {
+  prepare_mlm();
+  run_well(training(folder_.path("local")));
+  const std::string newest = kill_ahead(training(url()));
+  ASSERT_GT(newest, newest_there());
+  const ChildResult ended = run_well(training(url()));
+  EXPECT_THAT(ended.err, HasSubstr("going on in " + folder_.path("tmp/")));
+  const Files local = files_below(folder_.path("local"));
+  const Files there = copy_of("run");
+  EXPECT_EQ(names_of(there), names_of(local));
+  EXPECT_TRUE(there.at("model/model.safetensors") == local.at("model/model.safetensors"));
+  EXPECT_THAT(there.at("log.jsonl"), HasSubstr(fmt::format(R"({{"event":"start","step":{},)", step_of(newest))));
+  EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
+}
+
+// Where the store does not answer yet, and for a run that goes on with another training.
+TEST_P(ResumedOutput, RemovesNoCheckpointsThatCouldNotBeSent) {
+  prepare_mlm();
+  const std::string newest = kill_ahead(training(url()));
+  is_refused_ = [](const BucketRequest& request) { return request.method == "GET" && request.key == kCommit; };
+  refuses_ = true;
+  EXPECT_EQ(run(training(url())).exit_code, 1);
+  refuses_ = false;
+  EXPECT_EQ(newest_here(), newest);
+
+  run_well(training(url(), {"--steps", "50", "--resume", "", "--overwrite"}), "tmp2");
+  const ChildResult ended = run_well(training(url(), {"--steps", "50"}));
+  const std::vector<std::string> left = left_in_temporary_folder();
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_THAT(ended.err, HasSubstr(fmt::format("what it had is in {}\n", folder_.path("tmp/" + left[0]))));
+  EXPECT_NE(read_file(folder_.path(fmt::format("tmp/{}/checkpoints/{}/model.safetensors", left[0], newest))), "");
 }
 
 TEST_P(ResumedOutput, TakesTheListOfWhatWasSkippedFromACheckpointOfAnotherRun) {

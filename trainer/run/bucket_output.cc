@@ -23,6 +23,7 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/storage/shown_url.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "millrace/trainer/checkpoint/training_id.h"
 #include "millrace/trainer/run/output_folder.h"
 
 namespace millrace {
@@ -150,17 +151,22 @@ BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
     : url_(without_slash(options.out)), folder_(own_folder(url_)), tell_(std::move(tell)) {
   lock_.emplace(path_in(url_, FolderManifest::kLock), "training in", ObjectLockOptions{.tell = tell_});
   own_.emplace(folder_, "training in");
+  const std::optional<std::string> left = newest_checkpoint(run() + "/checkpoints");  // by one that was killed
+  bool may_be_here_alone = left.has_value();
   try {
+    const bool is_there = check_folder(options);
+    leaves_earlier_run_ = is_there && options.resume != "last" && !options.resume.starts_with(url_ + '/');
+    if (left && takes_up(*left, options)) return;
+    may_be_here_alone = false;
     remove_all_in(folder_);
-    fs::create_directory(run());
-    fs::permissions(run(), fs::perms::owner_all);
-    if (check_folder(options)) {
-      leaves_earlier_run_ = options.resume != "last" && !options.resume.starts_with(url_ + '/');
-      if (!leaves_earlier_run_) download(options);
-    }
+    const std::string begun = folder_ + "/begun";
+    fs::create_directory(begun);
+    fs::permissions(begun, fs::perms::owner_all);
+    if (is_there && !leaves_earlier_run_) download(options, begun);
+    fs::rename(begun, run());  // where all is whole
   } catch (...) {
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    if (!may_be_here_alone) fs::remove_all(folder_, ignored);
     throw;
   }
 }
@@ -207,13 +213,40 @@ bool BucketOutput::check_folder(const RunOptions& options) const {
   return !there.files.empty();
 }
 
+// Whether the run goes on in the folder that a killed one has left, whose newest checkpoint this is: where it is of the
+// training in the bucket, and newer. What is newer and not gone on with is put away.
+bool BucketOutput::takes_up(const std::string& checkpoint, const RunOptions& options) {
+  const std::string sent = newest_checkpoint_in_bucket(path_in(url_, "checkpoints"));
+  if (number_of(checkpoint) <= number_of(sent)) return false;
+  const std::optional<std::string> training = read_training_id(checkpoint);
+  if (options.resume == "last" && !sent.empty() && training &&
+      find_whole_anywhere(path_in(sent, "training.id")) == *training + '\n') {
+    tell_(fmt::format("going on in {}, where a run was killed that had not sent its newest checkpoint to {}", run(),
+                      url_));
+    keep_checkpoints_ = options.keep_checkpoints;
+    is_unsent_ = true;
+    return true;
+  }
+  const std::string kept = put_away();
+  if (kept == run()) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("a run was killed that had not sent its newest checkpoint to {}, and "
+                                                 "its folder is in the way and cannot be moved",
+                                                 url_),
+                          .shard = kept});
+  }
+  tell_(fmt::format("a run was killed here that had not sent its newest checkpoint to {}: what it had is in {}", url_,
+                    kept));
+  return false;
+}
+
 // Who goes on from `last` reads the newest checkpoint, in which its best models are, and writes on in the logs.
-void BucketOutput::download(const RunOptions& options) {
+void BucketOutput::download(const RunOptions& options, const std::string& folder) {
   tell_(fmt::format("bringing what is in {} to {}", url_, run()));
   std::string newest;
   if (options.resume == "last") newest = newest_checkpoint_in_bucket(path_in(url_, "checkpoints"));
   if (!newest.empty()) keep_checkpoints_ = options.keep_checkpoints;
-  download_folder(url_, run(), [&](const std::string& name) {
+  download_folder(url_, folder, [&](const std::string& name) {
     if (newest.empty()) return true;
     const std::string checkpoint = checkpoint_of(name);
     if (!checkpoint.empty()) return path_in(url_, checkpoint) == newest;

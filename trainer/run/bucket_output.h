@@ -23,6 +23,9 @@ namespace millrace {
 /// Whoever goes on from `last` gets the newest checkpoint and the logs; older checkpoints, `best` and `model` stay in
 /// the bucket until the run has others.
 ///
+/// A run that was killed here with checkpoints that are not in the bucket goes on in its local folder; whoever begins
+/// another one there is told where that is put away.
+///
 /// Training goes on while files are sent, until the next checkpoint. Sending that fails is told, and made up for by the
 /// next checkpoint; at the end it is an error. What could not be sent, or is of a run that ended by an error, stays in
 /// a local folder that is named. One thread at a time.
@@ -58,7 +61,8 @@ class BucketOutput {
 
   // Whether an earlier run is there.
   [[nodiscard]] bool check_folder(const RunOptions& options) const;
-  void download(const RunOptions& options);
+  [[nodiscard]] bool takes_up(const std::string& checkpoint, const RunOptions& options);
+  void download(const RunOptions& options, const std::string& folder);
   void take_snapshot() const;
   void upload();
   [[nodiscard]] std::string run() const { return folder_ + "/run"; }

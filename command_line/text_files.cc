@@ -270,10 +270,11 @@ void TextFiles::make_valid(std::string& line) {
     throw ErrorException(ErrorCode::kParse, fmt::format("{}: {}", file, other));
   }
   if (options_.invalid_utf8 == InvalidUtf8::kRefuse) {
+    const std::string& option = options_.replacing_option;
     throw ErrorException(
         ErrorCode::kParse,
-        fmt::format("{}: not UTF-8 at byte {} (0x{:02x}); --invalid-utf8=replace puts U+FFFD there", file,
-                    reader_->line_offset() + static_cast<int64_t>(valid), static_cast<uint8_t>(line[valid])));
+        fmt::format("{}: not UTF-8 at byte {} (0x{:02x}){}", file, reader_->line_offset() + static_cast<int64_t>(valid),
+                    static_cast<uint8_t>(line[valid]), option.empty() ? "" : "; " + option + " puts U+FFFD there"));
   }
   report_.replaced_sequences += replace_ill_formed(line, valid);
 }

@@ -18,6 +18,8 @@ struct TextFilesOptions {
   /// Read one after the other; gzip files are recognised by their content.
   std::vector<std::string> files = {};
   InvalidUtf8 invalid_utf8 = InvalidUtf8::kRefuse;  ///< Default: kRefuse
+  /// With which the program would replace such bytes, for errors: `--invalid-utf8=replace`. Default: empty, it has none
+  std::string replacing_option = {};
   /// Asked ten times a second while a pipe has nothing to read, on the thread that calls `next`; true: the text ends
   /// there. Default: none, waits
   std::function<bool()> stop_requested = {};

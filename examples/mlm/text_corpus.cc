@@ -49,8 +49,10 @@ struct TextCorpus::State {
                                          kDefaultCorpus));
       }
     }
-    files.emplace(TextFilesOptions{
-        .files = options.files, .invalid_utf8 = options.invalid_utf8, .stop_requested = options.stop_requested});
+    files.emplace(TextFilesOptions{.files = options.files,
+                                   .invalid_utf8 = options.invalid_utf8,
+                                   .replacing_option = "--invalid-utf8=replace",
+                                   .stop_requested = options.stop_requested});
     if (!options.packages.empty()) {
       packages.emplace([this](std::string& line) { return next_source_line(line); }, options.packages);
     }
@@ -119,8 +121,6 @@ struct TextCorpus::State {
 
 TextCorpus::TextCorpus(CorpusOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 TextCorpus::~TextCorpus() = default;
-TextCorpus::TextCorpus(TextCorpus&&) noexcept = default;
-TextCorpus& TextCorpus::operator=(TextCorpus&&) noexcept = default;
 
 bool TextCorpus::next(std::string& line) {
   const bool found = state_->packages     ? state_->next_description(line)

@@ -59,8 +59,8 @@ class TextCorpus {
   /// Throws `kIo` when a file is not there or cannot be read, also the last of several.
   explicit TextCorpus(CorpusOptions options);
   ~TextCorpus();
-  TextCorpus(TextCorpus&&) noexcept;
-  TextCorpus& operator=(TextCorpus&&) noexcept;
+  TextCorpus(const TextCorpus&) = delete;
+  TextCorpus& operator=(const TextCorpus&) = delete;
 
   /// The next line, in valid UTF-8; false when there is none. Throws `kIo`; `kParse` with file and byte offset for
   /// bytes that are not UTF-8; `kCompression` and `kTruncated` for damaged gzip files.

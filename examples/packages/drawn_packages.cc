@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "examples/packages/package_list.h"
-#include "millrace/command_line/text_files.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/text/lower_case.h"
@@ -24,11 +23,9 @@ bool is_of_word(char c) {
 
 // Those that have a text of their own.
 std::vector<PackageText> read_texts(const std::string& path, int64_t& num_empty, int64_t& num_repeated) {
-  TextFiles lines({.files = {path}});
-  PackageReader reader([&](std::string& line) { return lines.next(line); }, path);
   std::vector<PackageText> texts;
   std::set<std::string> seen;
-  for (Package package; reader.next(package);) {
+  for (const Package& package : read_packages(path)) {
     PackageText text{.name = package.name,
                      .source = package.source,
                      .section = package.section,

@@ -33,7 +33,7 @@ struct DrawnPackages {
 };
 
 /// Packages of some sections, drawn by their names, with texts that do not say the package's name. Each text comes
-/// once. Throws `kInvalidArgument` for a section that no package is in, and as TextFiles and PackageReader do.
+/// once. Throws `kInvalidArgument` for a section that no package is in, and as `read_packages`.
 [[nodiscard]] DrawnPackages drawn_packages(const DrawnPackagesOptions& options);
 
 /// A text without the words that are `name`, in small letters or large ones, and without double spaces.

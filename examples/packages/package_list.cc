@@ -1,9 +1,6 @@
 #include "examples/packages/package_list.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -11,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "millrace/command_line/text_files.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -103,11 +101,8 @@ std::string Package::answer() const {
 }
 
 std::vector<Package> read_packages(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the packages in {}: {}", path, std::strerror(errno)));
-  }
-  PackageReader reader([&](std::string& line) { return static_cast<bool>(std::getline(file, line)); }, path);
+  TextFiles lines({.files = {path}});
+  PackageReader reader([&](std::string& line) { return lines.next(line); }, path);
   std::vector<Package> packages;
   for (Package package; reader.next(package);) packages.push_back(std::move(package));
   return packages;

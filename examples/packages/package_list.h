@@ -39,7 +39,7 @@ class PackageReader {
   int64_t num_lines_ = 0;
 };
 
-/// All packages of a file. Throws as well `kIo`.
+/// All packages of a file, which may be a gzip file. Throws as TextFiles and PackageReader do.
 [[nodiscard]] std::vector<Package> read_packages(const std::string& path);
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::drawn_packages_test {
@@ -113,6 +114,14 @@ TEST_F(DrawnPackagesOf, RefusesASectionThatNoPackageIsIn) {
         draw({.sections = {"utils", "kitchen"}});
       },
       testing::ThrowsMessage<ErrorException>(testing::HasSubstr("of section 'kitchen'")));
+}
+
+TEST_F(DrawnPackagesOf, TakesAPackedListAndRefusesBytesThatAreNotUtf8) {
+  test::write_file(path(), test::packed(test::read_file(path()), Compression::kGzip));
+  EXPECT_EQ(draw({.sections = {"libs"}}).packages.size(), 4U);
+  test::write_file(path(), "Package: \xe9\n");
+  EXPECT_THAT([&] { draw({}); },
+              testing::ThrowsMessage<ErrorException>("parse: " + path() + ": not UTF-8 at byte 9 (0xe9)"));
 }
 
 TEST(WithoutName, LeavesTheNameOutWhereItIsAWord) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::tagged_packages_test {
@@ -135,6 +136,19 @@ TEST(ReadPackages, ReadsAFileAndNamesOneThatIsNotThere) {
               ThrowsMessage<ErrorException>(HasSubstr(folder.path("none"))));
   test::write_file(folder.path("cut"), "Package: a\nSource: b\n");
   EXPECT_THAT([&] { (void)read_packages(folder.path("cut")); }, ThrowsMessage<ErrorException>(HasSubstr("cut off")));
+  EXPECT_THAT([&] { (void)read_packages(folder.path()); },
+              ThrowsMessage<ErrorException>("io: cannot read '" + folder.path() + "': Is a directory"));
+}
+
+TEST(ReadPackages, UnpacksAFileAndRefusesBytesThatAreNotUtf8) {
+  const test::TemporaryFolder folder;
+  const std::string list = "Package: a\nSource: b\nSection: c\nDescription: caf\xe9\n\n";
+  const std::string path = folder.path("list");
+  test::write_file(path, list);
+  EXPECT_THAT([&] { (void)read_packages(path); },
+              ThrowsMessage<ErrorException>("parse: " + path + ": not UTF-8 at byte 48 (0xe9)"));
+  test::write_file(path, test::packed(list.substr(0, 48) + "e\n\n", Compression::kGzip));
+  EXPECT_THAT(names_of(read_packages(path)), ElementsAre("a"));
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ shopt -s nullglob
 translations=("$lists"/*Translation-en*)
 [ ${#translations[@]} -gt 0 ] || fail "no Translation-en in $lists, so no package has a description; fetch.sh without
   --lists fetches them"
-/usr/lib/apt/apt-helper cat-file "${translations[@]}" >"$work/translations"
-apt-cache "${apt[@]}" dumpavail >"$work/packages"
+{ /usr/lib/apt/apt-helper cat-file "${translations[@]}" >"$work/translations" &&
+  apt-cache "${apt[@]}" dumpavail >"$work/packages"; } 2>"$work/log" ||
+  fail "the lists in $lists are cut or of another form: $(sed -n '/^E: /{s///p;q}' "$work/log")"
 
 # Long descriptions are found by the digest that both lists have. Of several versions of a package the first counts.
 LC_ALL=C awk -v out="$out.new" '
@@ -98,7 +99,8 @@ LC_ALL=C awk -v out="$out.new" '
   /^Tag: / { tags = field("Tag"); in_tags = 1 }
   END {
     finish()
-    printf "%d packages, %d of them tagged\n", packages, tagged
+    printf "%d packages, %d of them tagged", packages, tagged
+    print without ? ", " without " without a description left out" : ""
     if (packages == 0) exit 2
     # Lists of others may come without descriptions. Of Debian all have one.
     if (!is_whole || without > packages / 20) exit 3

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -624,18 +625,22 @@ class FetchPackages : public ::testing::Test {
     test::write_file(path("apt.conf"), "Dir::Etc::SourceList \"" + path("sources.list") +
                                            "\";\nDir::Etc::SourceParts \"" + path("none") + "\";\n");
     test::write_file(path("sources.list"), "deb [arch=amd64] http://example.invalid/debian stable main\n");
-    std::string packages;
-    for (const char* n : {"1", "2", "3"}) {
-      const std::string digest = std::string(31, '0') + n;
-      packages += std::string("Package: p") + n + "\nSource: s" + n +
-                  " (1.0)\nVersion: 1\nArchitecture: all\nSection: contrib/misc\n" +
-                  (*n == '2' ? "" : "Tag: a::b,\n c::d\n") + "Description-md5: " + digest +
-                  "\nFilename: x\nSize: 1\n\n";
-      texts_ += std::string("Package: p") + n + "\nDescription-md5: " + digest + "\nDescription-en: thing " + n +
-                "\n long text of " + n + "\n .\n more\n\n";
-    }
     write("Release", "Suite: stable\nCodename: stable\n");
-    write("main_binary-amd64_Packages", packages);
+    write_lists(3);
+  }
+  void write_lists(int num_packages) {
+    packages_ = texts_ = "";
+    for (int n = 1; n <= num_packages; ++n) {
+      const std::string digest = fmt::format("{:032}", n);
+      packages_ += fmt::format(
+          "Package: p{0}\nSource: s{0} (1.0)\nVersion: 1\nArchitecture: all\nSection: contrib/misc\n{1}"
+          "Description-md5: {2}\nFilename: x\nSize: 1\n\n",
+          n, n == 2 ? "" : "Tag: a::b,\n c::d\n", digest);
+      texts_ += fmt::format(
+          "Package: p{0}\nDescription-md5: {1}\nDescription-en: thing {0}\n long text of {0}\n .\n more\n\n", n,
+          digest);
+    }
+    write("main_binary-amd64_Packages", packages_);
     write("main_i18n_Translation-en", texts_);
   }
   std::string path(const std::string& below) const { return folder_.path(below); }
@@ -648,6 +653,7 @@ class FetchPackages : public ::testing::Test {
         {.environment = {"APT_CONFIG=" + path("apt.conf")}});
   }
 
+  std::string packages_;
   std::string texts_;
   test::TemporaryFolder folder_;
 };
@@ -655,7 +661,7 @@ class FetchPackages : public ::testing::Test {
 TEST_F(FetchPackages, JoinsPackagesWithTheirDescriptions) {
   const test::ChildResult result = fetch();
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("3 packages, 2 of them tagged"));
+  EXPECT_THAT(result.out, HasSubstr("3 packages, 2 of them tagged\n"));
   EXPECT_THAT(test::read_file(path("out")),
               AllOf(StartsWith("Package: p1\nSource: s1\nSection: misc\nTag: a::b, c::d\n"
                                "Description: thing 1\n long text of 1\n .\n more\n\n"),
@@ -673,6 +679,31 @@ TEST_F(FetchPackages, RefusesListsThatAreCut) {
   }
   write("main_i18n_Translation-en", "Package: p1\n\n");
   EXPECT_THAT(fetch().err, HasSubstr("have no package with a description: they are of another form"));
+}
+
+TEST_F(FetchPackages, SaysHowManyPackagesItLeavesOut) {
+  write_lists(40);
+  write("main_i18n_Translation-en", texts_.substr(0, texts_.find("Package: p40")));
+  const test::ChildResult result = fetch();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("39 packages, 38 of them tagged, 1 without a description left out\n"));
+}
+
+TEST_F(FetchPackages, SaysInOneLineWhatAptDoesNotRead) {
+  const std::string html = "<html><body>Sign in</body></html>\n";
+  for (const auto& [list, text] : {std::pair{"main_binary-amd64_Packages", html},
+                                   {"main_binary-amd64_Packages", packages_.substr(0, packages_.size() - 2)},
+                                   {"main_binary-amd64_Packages", packages_.substr(0, packages_.size() - 7)},
+                                   {"main_i18n_Translation-en", html},
+                                   {"main_i18n_Translation-en", texts_.substr(0, texts_.size() - 70)}}) {
+    write_lists(3);
+    write(list, text);
+    const test::ChildResult result = fetch();
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, StartsWith("fetch.sh: the lists in " + path("lists") + " are cut or of another form: "));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  }
 }
 
 }  // namespace

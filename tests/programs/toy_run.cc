@@ -35,6 +35,7 @@ struct ToyOptions {
   bool no_masks = false;
   bool no_data = false;
   bool in_memory = false;
+  bool cache = false;
 };
 
 std::optional<ToyOptions> parse(int argc, char** argv) {
@@ -52,6 +53,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
       ("tokenizer", po::value(&options.tokenizer), "text of the model's tokenizer.json; empty: there is none")
       ("keep-remainder", "of an epoch, as a short batch")
       ("in-memory", "without a folder")
+      ("cache", "keep the rows")
       ("no-evaluation", "there are no rows for it")
       ("no-masks", "`ids` is none")
       ("no-data", "there are none");
@@ -65,6 +67,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
   options.no_evaluation = given->contains("no-evaluation");
   options.no_masks = given->contains("no-masks");
   options.no_data = given->contains("no-data");
+  options.cache = given->contains("cache");
   if (given->contains("in-memory")) options.run.out.clear();
   return options;
 }
@@ -98,20 +101,21 @@ RunParts parts_of(const ToyOptions& options, const testing_models::Regression& m
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{} rows are less than a batch of {}", options.rows, batch));
   }
-  RunData data{
-      .training =
-          rows_of(options, 0, options.rows).padded_batch(batch, {.drop_remainder = !options.keep_remainder}).repeat(),
-      .evaluation = rows_of(options, options.rows, 20).padded_batch(batch),
-      .metrics = [] { return metrics_of(Spearman({.predictions = "prediction", .labels = "y"})); },
-      .higher_is_better = {"spearman"},
-      .description = fmt::format("{} rows", options.rows),
-      .batches_per_epoch = (options.rows + (options.keep_remainder ? batch - 1 : 0)) / batch,
-      .rows_per_epoch = options.rows,
-      .masks = {"ids"},
-      .max_shapes = options.max_shapes,
-      .look = [](const BatchView& row) -> std::vector<std::string> {
-        return {fmt::format("a row of {}\x1b ids", row.feature("ids").row_size())};
-      }};
+  const Dataset rows = rows_of(options, 0, options.rows);
+  RunData data{.training = (options.cache ? rows.cache() : rows)
+                               .padded_batch(batch, {.drop_remainder = !options.keep_remainder})
+                               .repeat(),
+               .evaluation = rows_of(options, options.rows, 20).padded_batch(batch),
+               .metrics = [] { return metrics_of(Spearman({.predictions = "prediction", .labels = "y"})); },
+               .higher_is_better = {"spearman"},
+               .description = fmt::format("{} rows", options.rows),
+               .batches_per_epoch = (options.rows + (options.keep_remainder ? batch - 1 : 0)) / batch,
+               .rows_per_epoch = options.rows,
+               .masks = {"ids"},
+               .max_shapes = options.max_shapes,
+               .look = [](const BatchView& row) -> std::vector<std::string> {
+                 return {fmt::format("a row of {}\x1b ids", row.feature("ids").row_size())};
+               }};
   if (options.no_evaluation) data.evaluation.reset();
   if (options.no_masks) data.masks.clear();
   return {.trained = {.model = model,

@@ -101,6 +101,10 @@ void look_at_batches(const RunOptions& options, const RunParts& parts, RunSpec& 
   if (spec.batches_looked_at > 0) spec.padding = std::move(padding);
   const Statistics statistics = source.pipeline().stats();
   memory.pipeline = statistics.peak_buffer_bytes;
+  for (const StageReport& stage : statistics.stages) {
+    if (!stage.name.ends_with(":cache") || stage.rows == 0) continue;
+    memory.cache += std::max<int64_t>(0, data.rows_per_epoch - stage.rows) * (stage.bytes / stage.rows);
+  }
   memory.pipeline_budget = statistics.memory_budget;
 }
 

@@ -33,7 +33,8 @@ struct RunSpec {
     int64_t gradient_buffers = 0;  ///< which these are
     int64_t activations = 0;  ///< of the first batch's replicas that run at once, where most is trained; 0: not known
     int64_t pipeline = 0;     ///< the most that its buffers took for the first batches
-    int64_t pipeline_budget = 0;  ///< that they may take
+    int64_t cache = 0;        ///< that the rest of an epoch's rows takes where `cache` keeps them, in memory mostly
+    int64_t pipeline_budget = 0;  ///< that all these may take
   };
 
   std::string why_not_known = {};  ///< which data are missing; then there are neither model nor batches

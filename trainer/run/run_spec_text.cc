@@ -79,6 +79,7 @@ void print_json(const RunSpec& spec) {
                       {"gradient_buffers", memory->gradient_buffers},
                       {"activations", memory->activations > 0 ? Json(memory->activations) : Json()},
                       {"pipeline", memory->pipeline},
+                      {"cache", memory->cache},
                       {"pipeline_budget", memory->pipeline_budget}};
   }
   std::cout << json_line(json) << "\n";
@@ -142,13 +143,15 @@ std::string memory_text(const RunSpec& spec) {
   if (!spec.memory) return "";
   const auto mib = [](int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
   const RunSpec::Memory& memory = *spec.memory;
+  const int64_t pipeline = memory.pipeline + memory.cache;
   return fmt::format(
-      "{}about {}: weights {}, slots {}, gradients at most {} in {} buffers, activations {}, pipeline {} so far of at "
-      "most {}",
+      "{}about {}: weights {}, slots {}, gradients at most {} in {} buffers, activations {}, pipeline {} so far{} of "
+      "at most {}",
       memory.activations > 0 ? "" : "more than ",
-      mib(memory.weights + memory.slots + memory.gradients + memory.activations + memory.pipeline), mib(memory.weights),
+      mib(memory.weights + memory.slots + memory.gradients + memory.activations + pipeline), mib(memory.weights),
       mib(memory.slots), mib(memory.gradients), memory.gradient_buffers,
       memory.activations > 0 ? mib(memory.activations) : std::string(kNotKnown), mib(memory.pipeline),
+      memory.cache > 0 ? fmt::format(" and {} for the rest of its cache,", mib(memory.cache)) : "",
       mib(memory.pipeline_budget));
 }
 

@@ -322,6 +322,19 @@ TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {
                     HasSubstr("padding               none: there are no masks\n")));
 }
 
+TEST_F(ToyRun, SaysBeforehandWhatACacheWillHold) {
+  const auto cache = [&](const std::vector<std::string>& more) {
+    return summary("none", with({"--check"}, more)).at("memory").at("cache").get<int64_t>();
+  };
+  constexpr int64_t kRowBytes = (5 + 1 + 1) * 4;
+  EXPECT_EQ(cache({"--rows", "1000000"}), 0);
+  EXPECT_GE(cache({"--rows", "1000000", "--cache"}), 500'000 * kRowBytes);
+  EXPECT_LE(cache({"--rows", "1000000", "--cache"}), 1'000'000 * 4 * kRowBytes);
+  EXPECT_EQ(cache({"--rows", "40", "--cache"}), 0) << "the first 10 batches are two epochs";
+  EXPECT_THAT(run("none", {"--check", "--rows", "1000000", "--cache"}).out,
+              HasSubstr(" for the rest of its cache, of at most"));
+}
+
 // Options that only the data show to be wrong; those that are not there yet are no excuse for the others.
 TEST_F(ToyRun, RefusesBeforehandWhatWouldEndTheRunAtItsStart) {
   EXPECT_THAT(refusal({"--check", "--rows", "7"}), HasSubstr("7 rows are less than a batch of 8"));

@@ -36,17 +36,9 @@ namespace fs = std::filesystem;
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
 }
 
-void check_url(const std::string& url) {
-  if (is_folder_in_bucket(url)) return;
-  throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                        .message = "a run is written to a local folder or to one of a bucket, s3://BUCKET/FOLDER or "
-                                   "gs://BUCKET/FOLDER",
-                        .shard = shown_url(url)});
-}
-
 // The same for each run into a URL: what a killed one has left is removed by the next. Nobody else may have made it.
 std::string own_folder(const std::string& url) {
-  check_url(url);
+  check_output_url(url);
   const fs::path path =
       fs::temp_directory_path() / fmt::format("millrace-run-{:016x}-{}", std::hash<std::string>()(url), ::getuid());
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -132,6 +124,14 @@ bool is_of_run(const std::string& name) {
 }
 
 }  // namespace
+
+void check_output_url(const std::string& url) {
+  if (is_folder_in_bucket(url)) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = "a run is written to a local folder or to one of a bucket, s3://BUCKET/FOLDER or "
+                                   "gs://BUCKET/FOLDER",
+                        .shard = shown_url(url)});
+}
 
 class BucketOutput::Sender final : public Callback {
  public:

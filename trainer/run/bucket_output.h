@@ -15,6 +15,10 @@
 
 namespace millrace {
 
+/// Throws `kInvalidArgument` where a run cannot be written to a URL without a slash at its end: it is none of a folder
+/// in a bucket.
+void check_output_url(const std::string& url);
+
 /// The folder of a run that lies in a bucket, `s3://BUCKET/FOLDER`. The run works in a local one, in the system's
 /// folder of temporary files, and what is in that is sent with each checkpoint and at the end: files that have changed
 /// since, then the folder of the bucket is exchanged for it as a whole (FolderUpload). An object LOCK keeps other runs

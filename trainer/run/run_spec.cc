@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <variant>
 
+#include "millrace/formats/storage/local.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/missing_data.h"
+#include "millrace/trainer/run/output_places.h"
 #include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/same_description.h"
 #include "millrace/trainer/run/shape_limit.h"
@@ -197,8 +200,12 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
 }
 
 int check_run(const RunOptions& given, const std::function<RunParts()>& make) {
+  check_output_places(given);
   RunOptions options = with_newest_checkpoint(given);
   if (!options.out.empty()) check_output_folder(options);
+  // A cache that is not there holds nothing yet, and is not made; one at a URL is refused as the run refuses it.
+  const std::string& cache = options.disk_cache.folder;
+  if (note_on_url(cache).empty() && !std::filesystem::exists(cache)) options.disk_cache = {};
   options.resume = local_copy(options.resume);
   print_run_spec(run_spec(options, make), options.json);
   return 0;

@@ -353,6 +353,31 @@ TEST_F(ToyRun, RefusesBeforehandWhatWouldEndTheRunAtItsStart) {
               HasSubstr("phase 2: freeze '^nosuch' matches no parameter"));
 }
 
+TEST_F(ToyRun, SeesBeforehandWhetherItCanWrite) {
+  const std::string file = folder_.path("file");
+  test::write_file(file, "");
+  ASSERT_EQ(run("new/out", {"--check", "--cache-dir", folder_.path("new/cache"), "--trace", file}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(folder_.path("new"))) << "neither is made";
+  const auto refused = [](const std::string& out, const std::vector<std::string>& more) {
+    const ChildResult result = run_child(with({test::kToyRun, "--out", out}, more));
+    EXPECT_EQ(result.exit_code, 1);
+    return result.err;
+  };
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{"--check"}, {}}) {
+    for (const std::string& out : {file, file + "/below", std::string("/proc/none")}) {
+      EXPECT_THAT(refused(out, how), HasSubstr("cannot make the folder: "));
+    }
+    for (const char* out : {"s3://bucket", "https://example.invalid/run"}) {
+      EXPECT_THAT(refused(out, how), HasSubstr("a run is written to a local folder or to one of a bucket"));
+    }
+    for (const std::string& trace : {folder_.path(), file + "/below", folder_.path("none/trace")}) {
+      EXPECT_THAT(refused(folder_.path("out"), with(how, {"--trace", trace})), HasSubstr("cannot create the file: "));
+    }
+  }
+  EXPECT_THAT(refused(folder_.path("out"), {"--check", "--cache-dir", file}),
+              HasSubstr("cannot make the folder: Not a"));
+}
+
 TEST_F(ToyRun, LooksBeforehandAtTheCheckpointThatItWouldGoOnFrom) {
   ASSERT_EQ(run("run", {"--steps", "7", "--checkpoint-every", "5"}).exit_code, 0);
   const std::vector<std::string> check = {"--check", "--steps", "7", "--checkpoint-every", "5"};

@@ -222,7 +222,7 @@ def train(request):
     torch.manual_seed(request["seed"])
     task = TASKS[request["task"]](request["model"], request["dropout"])
     model = task.model.train()
-    forward = torch.compile(model) if request["form"] == "compiled" else model
+    forward = torch.compile(model) if "compiled" in request["form"] else model
     rows = load_tensors(request["train"])
     validation = load_tensors(request["validation"]) if request.get("evaluate_every") else None
     count = len(rows["labels"])
@@ -238,7 +238,7 @@ def train(request):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(phase, step)
             optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=request["form"] == "autocast"):
+            with torch.autocast("cpu", torch.bfloat16, enabled="autocast" in request["form"]):
                 loss, _ = task.loss(forward, {key: values[numbers] for key, values in rows.items()})
             loss.backward()
             if request["clip_norm"]:

@@ -12,7 +12,7 @@ schedule and clipping. Parts:
                that transformers saved, in ours
   tensorboard  whether EventAccumulator reads each point of log.jsonl
   linear       logistic regressions on the counts of the same tokens
-  speed        tokens of a second and peak memory, in turns; of PyTorch the fastest form (eager, autocast, compiled)
+  speed        tokens of a second and peak memory, in turns; of PyTorch the fastest of four forms
   seeds        trainings with dropout, three seeds each: the best metric of each
 """
 import argparse
@@ -36,6 +36,7 @@ PACKAGES = ["torch", "transformers", "scikit-learn", "scipy", "safetensors", "te
 NEVER = 1_000_000  # steps
 LOSS_STEPS, LOSS_BAR = 50, 1e-3
 SPEED_STEPS, UNTIMED_STEPS, SPEED_ROUNDS, SPEED_BAR = 40, 10, 3, 1.5
+FORMS, FORM_RUNS = ("eager", "autocast", "compiled", "compiled_autocast"), 2
 SEEDS, METRIC_BAR = (1, 2, 3), 0.01
 LINEAR_BAR = 0.8
 NUM_TEXTS = 400
@@ -209,7 +210,8 @@ class Task:
             rate = sum(event["rows"] for event in timed) / sum(event["seconds"] for event in timed)
             return told("Millrace", rate * self.tokens, summary["peak_rss_mb"])
 
-        form = max(("eager", "autocast", "compiled"), key=lambda form: theirs(form)[0])
+        # In turns, and of each the faster run: the first ones of a machine are slow.
+        _, form = max((theirs(form)[0], form) for _ in range(FORM_RUNS) for form in FORMS)
         rounds = [(ours(), theirs(form)) for _ in range(SPEED_ROUNDS)]
         for i, (what, holds) in enumerate((("tokens/s", lambda ratio: ratio >= SPEED_BAR),
                                            ("peak memory, MB", lambda ratio: ratio < 1))):

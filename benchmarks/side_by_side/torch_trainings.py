@@ -33,9 +33,9 @@ class Head(torch.nn.Module):
 class QuestionAnswer(torch.nn.Module):
     """examples/quest: one encoder for both texts, the mean of its states, a gated head for each kind of target."""
 
-    def __init__(self, folder, dropout=0.5):
+    def __init__(self, folder, dropout=0.5, encoder=None):
         super().__init__()
-        self.roberta, self.loading = RobertaModel.from_pretrained(folder, add_pooling_layer=False,
+        self.roberta, self.loading = RobertaModel.from_pretrained(encoder or folder, add_pooling_layer=False,
                                                                   output_loading_info=True)
         self.dropout = dropout
         heads = [target["head"] for target in json.loads(Path(folder, "quest.json").read_text("utf-8"))["targets"]]
@@ -66,8 +66,8 @@ class QuestionAnswer(torch.nn.Module):
 class Quest:
     across_epochs = True
 
-    def __init__(self, folder, dropout):
-        self.model = QuestionAnswer(folder, dropout)
+    def __init__(self, folder, dropout, saved=None):
+        self.model = QuestionAnswer(folder, dropout, saved)
         self.loading = self.model.loading
 
     @staticmethod
@@ -98,9 +98,9 @@ class Quest:
 class TextToText:
     across_epochs = False
 
-    def __init__(self, folder, dropout):
+    def __init__(self, folder, dropout, saved=None):
         self.model, self.loading = T5ForConditionalGeneration.from_pretrained(
-            folder, output_loading_info=True, **({} if dropout is None else {"dropout_rate": dropout}))
+            saved or folder, output_loading_info=True, **({} if dropout is None else {"dropout_rate": dropout}))
 
     @staticmethod
     def loss(model, rows):
@@ -257,14 +257,25 @@ def train(request):
             "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
+def different_tensors(saved, model):
+    """How many tensors transformers saved, and which of them our folder has not, or other ones of the name."""
+    theirs, ours = (load_file(Path(folder, "model.safetensors")) for folder in (saved, model))
+    ours = {name.removeprefix("roberta."): values for name, values in ours.items() if not name.startswith("heads.")}
+    return len(theirs), sorted(name for name in theirs.keys() | ours.keys()
+                               if name not in theirs or name not in ours or not torch.equal(theirs[name], ours[name]))
+
+
 def check(request):
-    """What transformers makes of a trained folder: keys, loss and metric; of texts ids, and what the model says."""
-    task = TASKS[request["task"]](request["model"], 0)
+    """What transformers makes of a trained folder: keys, loss and metric; of texts ids, and what the model says. With
+    a folder that it saved and ours began with, of that one, and which tensors differ."""
+    task = TASKS[request["task"]](request["model"], 0, request.get("saved"))
     keys = {name: sorted(map(str, found)) for name, found in task.loading.items() if found}
     if request["task"] == "quest":  # the heads are ours
         keys["unexpected_keys"] = [key for key in keys.get("unexpected_keys", []) if not key.startswith("heads.")]
     evaluation, _ = evaluate(task, task.model, load_tensors(request["validation"]))
     answer = {"keys": {name: found for name, found in keys.items() if found}, "evaluation": evaluation}
+    if "saved" in request:
+        answer["tensors"], answer["different_tensors"] = different_tensors(request["saved"], request["model"])
     if "texts" in request:
         rows = load_tensors(request["rows"])
         tokenizer = PreTrainedTokenizerFast.from_pretrained(request["model"])

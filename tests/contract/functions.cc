@@ -131,7 +131,7 @@ void span_rows(const Schema& before, ModelElement& element) {
 
 namespace {
 
-constexpr int64_t kImageValues = 4 * 4 * 2;
+constexpr int64_t kImageValues = 4 * 4 * 3;
 constexpr int64_t kLargeValues = 6 * 6;
 
 int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((digest >> (i % 13)) + 31 * i) % 256; }
@@ -140,13 +140,13 @@ int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((d
 
 RowFunction image_rows() {
   return known(RowFunction{.name = "image_rows",
-                           .writes = {{.name = "image", .dtype = DType::kUint8, .shape = {4, 4, 2}},
+                           .writes = {{.name = "image", .dtype = DType::kUint8, .shape = {4, 4, 3}},
                                       {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6, 1}},
                                       {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
                            .function =
                                [](const RowView& row, RowWriter& out) {
                                  const uint64_t number = digest(row) % (1 << 30);
-                                 const auto image = out.make<uint8_t>("image", std::vector<int64_t>{4, 4, 2});
+                                 const auto image = out.make<uint8_t>("image", std::vector<int64_t>{4, 4, 3});
                                  for (int64_t i = 0; i < kImageValues; ++i) {
                                    image[static_cast<size_t>(i)] = static_cast<uint8_t>(image_value(number, i));
                                  }
@@ -168,23 +168,25 @@ void image_rows(ModelElement& element) {
   for (int64_t i = 0; i < kLargeValues; ++i) large.push_back(static_cast<float>(image_value(number, i)) / 256);
   std::vector<float> label(3, 0.0F);
   label[number % 3] = 1.0F;
-  element.values = {integers({4, 4, 2}, std::move(image), DType::kUint8), floats({6, 6, 1}, std::move(large)),
+  element.values = {integers({4, 4, 3}, std::move(image), DType::kUint8), floats({6, 6, 1}, std::move(large)),
                     floats({3}, std::move(label))};
 }
 
 namespace {
 
-Picture picture_of(uint64_t digest) {
-  Picture picture{
-      .height = static_cast<int>(1 + digest % 3), .width = static_cast<int>(1 + digest / 3 % 4), .channels = 3};
-  for (int64_t i = 0; i < picture.height * picture.width * 3; ++i) {
+std::string encoded_picture(uint64_t digest) {
+  if (digest % 9 == 4) return "no picture";
+  const bool is_jpeg = digest % 5 == 0;
+  Picture picture{.height = static_cast<int>(1 + digest % 3),
+                  .width = static_cast<int>(1 + digest / 3 % 4),
+                  .channels = !is_jpeg && digest % 5 < 3 ? 4 : 3};
+  for (int64_t i = 0; i < picture.height * picture.width * picture.channels; ++i) {
     picture.pixels.push_back(static_cast<uint8_t>(image_value(digest, i)));
   }
-  return picture;
-}
-
-std::string encoded_picture(uint64_t digest) {
-  return digest % 9 == 4 ? "no picture" : written_png(picture_of(digest));
+  const std::string exif = exif_data(static_cast<int>(1 + digest / 16 % 8));
+  constexpr uint8_t kApplication1 = 0xe1;
+  if (is_jpeg) return with_segment(written_jpeg(picture), kApplication1, std::string("Exif\0\0", 6) + exif);
+  return written_png(picture, {.chunks = png_chunk("eXIf", exif)});
 }
 
 }  // namespace
@@ -198,16 +200,8 @@ RowFunction picture_rows() {
                   .keep_others = false});
 }
 
-void picture_rows(ModelElement& element, bool pixels) {
-  const uint64_t number = digest(element) % (1 << 30);
-  if (!pixels) {
-    element.values = {bytes({}, {encoded_picture(number)})};
-    return;
-  }
-  if (encoded_picture(number) == "no picture") return element.fail(ErrorCode::kParse);
-  const Picture picture = picture_of(number);
-  element.values = {
-      integers({picture.height, picture.width, 3}, {picture.pixels.begin(), picture.pixels.end()}, DType::kUint8)};
+void picture_rows(ModelElement& element) {
+  element.values = {bytes({}, {encoded_picture(digest(element) % (1 << 30))})};
 }
 
 RowFunction copied_records() {

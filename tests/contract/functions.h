@@ -19,15 +19,15 @@ void number_rows(const Schema& before, ModelElement& element, int64_t ordinal);
 [[nodiscard]] RowFunction span_rows();
 void span_rows(const Schema& before, ModelElement& element);
 
-// In the place of all features `image` uint8 [4,4,2], `large` float32 [6,6,1] and `label` float32 [3], one-hot, made of
+// In the place of all features `image` uint8 [4,4,3], `large` float32 [6,6,1] and `label` float32 [3], one-hot, made of
 // the digest.
 [[nodiscard]] RowFunction image_rows();
 void image_rows(ModelElement& element);
 
-// In the place of all features `picture`, bytes []: a PNG of up to 3 × 4 pixels, of which one in nine is no picture.
+// In the place of all features `picture`, bytes []: a JPEG, or a PNG with alpha or without, of up to 3 × 4 pixels,
+// which lies in one of the eight ways that EXIF has; one in nine is "no picture".
 [[nodiscard]] RowFunction picture_rows();
-// `pixels`: instead of the picture, uint8 [height,width,3]; an error for what is none.
-void picture_rows(ModelElement& element, bool pixels = false);
+void picture_rows(ModelElement& element);
 
 // In the place of all features `record`, bytes [?]: up to three of the record that the element is, so that elements
 // have unlike numbers of records and some have none.

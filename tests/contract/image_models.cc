@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "millrace/formats/image/decoder.h"
 #include "tests/contract/model.h"
 
 namespace millrace::test {
@@ -64,8 +66,16 @@ void change_images(ModelElement& element, size_t column, DType dtype,
   }
 }
 
-// The weight of a pixel for a new one; that is exact where the sizes are powers of two of each other.
-double weight_of(ResizeMethod method, int64_t pixel, int64_t from, int64_t at, int64_t to) {
+// Keys' cubic kernel at a distance.
+double cubic(double x) {
+  if (x >= 2) return 0;
+  return x < 1 ? 1.5 * x * x * x - 2.5 * x * x + 1 : -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2;
+}
+
+// The weight of a pixel for a new one, against the others'; that is exact where the sizes are powers of two of each
+// other.
+double weight_of(const ResizeOptions& options, int64_t pixel, int64_t from, int64_t at, int64_t to) {
+  const ResizeMethod method = options.method;
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const auto p = static_cast<double>(pixel);
   const auto a = static_cast<double>(at);
@@ -73,9 +83,29 @@ double weight_of(ResizeMethod method, int64_t pixel, int64_t from, int64_t at, i
   if (method == ResizeMethod::kArea) {
     return std::max(0.0, std::min(p + 1, (a + 1) * scale) - std::max(p, a * scale)) / scale;
   }
+  if (method == ResizeMethod::kBicubic || options.antialias) {
+    // Nothing lies beyond the border.
+    const double distance = std::abs((a + 0.5) * scale - p - 0.5) / (options.antialias ? std::max(1.0, scale) : 1.0);
+    return method == ResizeMethod::kBicubic ? cubic(distance) : std::max(0.0, 1 - distance);
+  }
   // Of what lies beyond the border the outermost pixel has the weight.
   const double place = std::clamp((a + 0.5) * scale - 0.5, 0.0, static_cast<double>(from - 1));
   return std::max(0.0, 1 - std::abs(place - p));
+}
+
+// A new pixel of an axis, of the `values` of its pixels: a weighted sum from the first on, in floats, of which some
+// weights are not exact.
+template <typename Values>
+double resized(const ResizeOptions& options, int64_t from, int64_t at, int64_t to, const Values& values) {
+  double all = 0;
+  for (int64_t pixel = 0; pixel < from; ++pixel) all += weight_of(options, pixel, from, at, to);
+  float sum = 0;
+  for (int64_t pixel = 0; pixel < from; ++pixel) {
+    const auto weight = static_cast<float>(weight_of(options, pixel, from, at, to) / all);
+    const float product = weight * static_cast<float>(values(pixel));
+    sum += product;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -87,15 +117,11 @@ Model model_of_resize(Model input, size_t column, ResizeOptions options) {
     change_images(element, column, dtype, [&](const ModelImage& image, size_t) {
       const int64_t height = options.shorter_side.value_or(options.height.value_or(0));
       const int64_t width = options.shorter_side.value_or(options.width.value_or(0));
+      const ModelImage rows = new_image(height, image.width, image.channels, [&](int64_t y, int64_t x, int64_t c) {
+        return resized(options, image.height, y, height, [&](int64_t v) { return image.at(v, x, c); });
+      });
       return new_image(height, width, image.channels, [&](int64_t y, int64_t x, int64_t c) {
-        double sum = 0;
-        for (int64_t v = 0; v < image.height; ++v) {
-          for (int64_t u = 0; u < image.width; ++u) {
-            sum += weight_of(options.method, v, image.height, y, height) *
-                   weight_of(options.method, u, image.width, x, width) * image.at(v, u, c);
-          }
-        }
-        return sum;
+        return resized(options, image.width, x, width, [&](int64_t u) { return rows.at(y, u, c); });
       });
     });
   });
@@ -114,22 +140,53 @@ Model model_of_crop(Model input, size_t column, CropOptions options, uint64_t oc
   });
 }
 
-// Of pictures that are whole pixels already.
+// Stored pixels are the decoder's, small JPEGs' too; which of them are kept, where they come and what is laid below
+// them is said here.
 Model model_of_decode_image(Model input, DecodeImageOptions options, uint64_t occurrence) {
   return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
-    const Shape shape = element.values[0].shape;
-    if (options.size && *options.size != Shape{shape[0], shape[1]}) return element.fail(ErrorCode::kWrongShape);
-    if (!options.crop) return;
-    const CropWindow window(*options.crop, "decode_image");
-    if (!window.why_not(shape[0], shape[1]).empty()) return element.fail(ErrorCode::kWrongShape);
-    const CounterRng rng(options.seed, operator_id("decode_image", occurrence), iteration);
-    const ImageRegion kept = window.window(shape[0], shape[1], rng, static_cast<uint64_t>(ordinal));
-    std::vector<int64_t> pixels;
-    for (int64_t y = kept.top; y < kept.top + kept.height; ++y) {
-      const auto row = element.values[0].integers.begin() + (y * shape[1] + kept.left) * shape[2];
-      pixels.insert(pixels.end(), row, row + kept.width * shape[2]);
+    const std::string encoded = element.values[0].bytes[0];
+    if (encoded == "no picture") return element.fail(ErrorCode::kParse);
+    ImageDecoder decoder;
+    const ImageInfo info =
+        decoder.start(encoded, {.channels = options.background ? 4 : static_cast<int>(options.channels)});
+    const int lies = options.upright ? info.orientation : 1;
+    Shape size{info.height, info.width};
+    if (lies >= 5) std::swap(size[0], size[1]);
+    if (options.size && *options.size != size) return element.fail(ErrorCode::kWrongShape);
+    ImageRegion kept{0, 0, size[0], size[1]};
+    if (options.crop) {
+      const CropWindow window(*options.crop, "decode_image");
+      if (!window.why_not(size[0], size[1]).empty()) return element.fail(ErrorCode::kWrongShape);
+      const CounterRng rng(options.seed, operator_id("decode_image", occurrence), iteration);
+      kept = window.window(size[0], size[1], rng, static_cast<uint64_t>(ordinal));
     }
-    element.values[0] = integers({kept.height, kept.width, shape[2]}, std::move(pixels), DType::kUint8);
+    int scale = 1;
+    const auto scaled = [&scale](int64_t side) { return (side + scale - 1) / scale; };
+    if (info.format == ImageFormat::kJpeg && options.least_side > 0) {
+      while (scale <= 8 && scaled(std::min(kept.height, kept.width)) >= options.least_side) scale *= 2;
+      scale = std::max(1, scale / 2);
+    }
+    decoder.set_scale_denominator(scale);
+    std::vector<uint8_t> stored(static_cast<size_t>(decoder.num_bytes()));
+    decoder.decode(decoder.whole(), stored);
+    const int64_t channels = options.background ? 3 : decoder.channels();
+    const ModelImage image =
+        new_image(scaled(kept.height), scaled(kept.width), channels, [&](int64_t y, int64_t x, int64_t c) {
+          // What EXIF says of the stored first row and column: at the bottom, at the right, and which of them is which.
+          int64_t row = kept.top / scale + y;
+          int64_t column = kept.left / scale + x;
+          if (lies == 3 || lies == 4 || lies == 7 || lies == 8) row = scaled(size[0]) - 1 - row;
+          if (lies == 2 || lies == 3 || lies == 6 || lies == 7) column = scaled(size[1]) - 1 - column;
+          if (lies >= 5) std::swap(row, column);
+          const uint8_t* const pixel =
+              &stored[static_cast<size_t>((row * decoder.width() + column) * decoder.channels())];
+          if (!options.background) return static_cast<double>(pixel[c]);
+          const double opaque = pixel[3] / 255.0;
+          const auto below = static_cast<double>((*options.background)[static_cast<size_t>(c)]);
+          return std::round(opaque * pixel[c] + (1 - opaque) * below);
+        });
+    element.values[0] =
+        integers({image.height, image.width, channels}, {image.values.begin(), image.values.end()}, DType::kUint8);
   });
 }
 

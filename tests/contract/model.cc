@@ -1,6 +1,7 @@
 #include "tests/contract/model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -1119,41 +1120,63 @@ std::vector<int64_t> moved_pixels(int64_t side, const AugmentImagesOptions& opti
   return pixels;
 }
 
-// One image, whose values begin at `first`.
+// A pixel of red, green and blue with its hue turned and its saturation multiplied (of the hexagon of HSV), in floats
+// as `augment` below: the last bits are part of the stream.
+void change_colour(float* rgb, float turns, float factor) {
+  const float value = std::max({rgb[0], rgb[1], rgb[2]});
+  const float chroma = value - std::min({rgb[0], rgb[1], rgb[2]});
+  if (chroma == 0) return;
+  // The strongest channel's corner of the hexagon, red at 0, green at 2 and blue at 4, and how far the hue is from it.
+  const auto strongest = static_cast<size_t>(std::max_element(rgb, rgb + 3) - rgb);
+  const float off = (rgb[(strongest + 1) % 3] - rgb[(strongest + 2) % 3]) / chroma;
+  const float hue = static_cast<float>(2 * strongest) + off + 6 * turns;
+  const float changed = value > 0 ? std::min(chroma * factor, value) : chroma * factor;
+  for (size_t c = 0; c < 3; ++c) {
+    const float apart = std::fmod(std::abs(hue - static_cast<float>(2 * c)), 6.0F);
+    rgb[c] = value - changed * std::clamp(std::min(apart, 6 - apart) - 1, 0.0F, 1.0F);
+  }
+}
+
+// One image, whose values begin at `first`; `words` of the row's first two draws.
 template <typename T>
-void augment(std::vector<T>& values, bool whole, size_t first, int64_t side, int64_t channels,
-             const AugmentImagesOptions& options, const CounterRng::Words& words) {
-  const std::vector<int64_t> pixels = moved_pixels(side, options, words);
-  const bool contrast = options.contrast.first != 1 || options.contrast.second != 1;
-  const double u = words[2] / 2147483648.0 - 1;
-  const float added = static_cast<float>(options.brightness * u) * (whole ? 255 : 1);
-  const double v = words[3] / 4294967296.0;
-  const auto factor =
-      static_cast<float>(options.contrast.first + (options.contrast.second - options.contrast.first) * v);
-  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-    std::vector<T> channel;
+void augment(std::vector<T>& values, bool whole, size_t first, size_t side, size_t channels,
+             const AugmentImagesOptions& options, const std::array<CounterRng::Words, 2>& words) {
+  std::vector<float> image;
+  for (const int64_t pixel : moved_pixels(static_cast<int64_t>(side), options, words[0])) {
+    for (size_t c = 0; c < channels; ++c) {
+      image.push_back(static_cast<float>(values[first + static_cast<size_t>(pixel) * channels + c]));
+    }
+  }
+  const std::pair<double, double> as_it_is{1, 1};
+  const bool contrast = options.contrast != as_it_is;
+  const bool colours = options.saturation != as_it_is || options.hue != 0;
+  const auto both_sides = [](double most, uint32_t word) {
+    return static_cast<float>(most * (word / 2147483648.0 - 1));
+  };
+  const auto between = [](const std::pair<double, double>& range, uint32_t word) {
+    return static_cast<float>(range.first + (range.second - range.first) * (word / 4294967296.0));
+  };
+  const float added = both_sides(options.brightness, words[0][2]) * (whole ? 255 : 1);
+  const float factor = between(options.contrast, words[0][3]);
+  for (size_t c = 0; c < channels; ++c) {
     double sum = 0;
-    for (const int64_t pixel : pixels) {
-      channel.push_back(values[first + static_cast<size_t>(pixel * channels) + c]);
-      sum += static_cast<double>(channel.back());
+    for (size_t i = c; i < image.size(); i += channels) sum += static_cast<double>(image[i]);
+    const float mean = static_cast<float>(sum / static_cast<double>(side * side)) + added;
+    for (size_t i = c; i < image.size(); i += channels) {
+      image[i] += added;
+      if (contrast) image[i] = (image[i] - mean) * factor + mean;
     }
-    const float mean = static_cast<float>(sum / static_cast<double>(pixels.size())) + added;
-    for (T& value : channel) {
-      if (options.brightness == 0 && !contrast) break;
-      float changed = static_cast<float>(value) + added;
-      if (contrast) changed = (changed - mean) * factor + mean;
-      if (whole) {
-        value = static_cast<T>(std::lround(std::clamp(changed, 0.0F, 255.0F)));
-      } else {
-        if (options.clip) changed = std::max(changed, static_cast<float>(options.clip->first));
-        if (options.clip) changed = std::min(changed, static_cast<float>(options.clip->second));
-        value = static_cast<T>(changed);
-      }
+  }
+  for (size_t i = 0; colours && i < image.size(); i += channels) {
+    change_colour(&image[i], both_sides(options.hue, words[1][1]), between(options.saturation, words[1][0]));
+  }
+  for (size_t i = 0; i < image.size(); ++i) {
+    float value = image[i];
+    if (whole) value = std::round(std::clamp(value, 0.0F, 255.0F));
+    if (!whole && options.clip && (options.brightness != 0 || contrast || colours)) {
+      value = std::clamp(value, static_cast<float>(options.clip->first), static_cast<float>(options.clip->second));
     }
-    // All of a channel at once: the values of the others are still where they were.
-    for (size_t i = 0; i < channel.size(); ++i) {
-      values[first + i * static_cast<size_t>(channels) + c] = channel[i];
-    }
+    values[first + i] = static_cast<T>(value);
   }
 }
 
@@ -1167,11 +1190,12 @@ Model model_of_augment_images(Model input, AugmentImagesOptions options, uint64_
     const int64_t rows = in_batches ? element.values[columns[0]].shape[0] : 1;
     if (rows != element.rows) return element.fail(ErrorCode::kWrongShape);
     for (int64_t row = 0; row < rows; ++row) {
-      const CounterRng::Words words = rng.words(static_cast<uint64_t>(ordinal + row));
+      const auto number = static_cast<uint64_t>(ordinal + row);
+      const std::array<CounterRng::Words, 2> words{rng.words(number), rng.words(number, 1)};
       for (const size_t c : columns) {
         ModelValue& images = element.values[c];
-        const int64_t channels = images.shape.back();
-        const int64_t side = images.shape[images.shape.size() - 2];
+        const auto channels = static_cast<size_t>(images.shape.back());
+        const auto side = static_cast<size_t>(images.shape[images.shape.size() - 2]);
         const size_t first = static_cast<size_t>(row) * images.size() / static_cast<size_t>(rows);
         if (images.dtype == DType::kFloat32) {
           augment(images.floats, /*whole=*/false, first, side, channels, options, words);

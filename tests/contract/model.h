@@ -162,9 +162,10 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Columns of square images.
 [[nodiscard]] Model model_of_augment_images(Model input, AugmentImagesOptions options, uint64_t occurrence,
                                             std::vector<size_t> columns);
-// Of a column of images. Not bicubic nor antialiased, and a shorter side of square ones; values are exact where the
-// sizes of images, but for `kNearest`, are a power of two of each other.
+// Of a column of images, with a shorter side of square ones; values are exact where the sizes of images, but for
+// `kNearest`, are a power of two of each other.
 [[nodiscard]] Model model_of_resize(Model input, size_t column, ResizeOptions options);
+// Of a column of pictures, the first. No background where one channel is asked for.
 [[nodiscard]] Model model_of_decode_image(Model input, DecodeImageOptions options, uint64_t occurrence);
 [[nodiscard]] Model model_of_crop(Model input, size_t column, CropOptions options, uint64_t occurrence);
 [[nodiscard]] Model model_of_pad(Model input, size_t column, PadOptions options);

@@ -459,8 +459,13 @@ Twin cutmix(const Twin& in, Picks& p) {
   return images.cutmix(image, {"label"}, alpha, probability, static_cast<uint64_t>(p.between(0, 5)));
 }
 
+// Images as rows or in batches of them.
+Twin images_of(const Twin& in, Picks& p) {
+  return p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows();
+}
+
 Twin augment_images(const Twin& in, Picks& p) {
-  AugmentImagesOptions options;
+  AugmentImagesOptions options{.features = {"image"}};
   options.rotate = p.chance(2);
   options.flip_left_right = p.chance(2);
   options.flip_up_down = p.chance(2);
@@ -468,19 +473,23 @@ Twin augment_images(const Twin& in, Picks& p) {
   if (p.chance(2)) options.contrast = {0.5, 1.25};
   if (p.chance(3)) options.clip = {0.25, 0.75};
   options.seed = static_cast<uint64_t>(p.between(0, 5));
-  // Of rows, or of batches of them.
-  return (p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows()).augment_images(options);
-}
-
-// Images as rows or in batches, for maps on one feature of them.
-Twin images_of(const Twin& in, Picks& p) {
-  return p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows();
+  const Twin images = images_of(in, p);
+  if (!p.chance(2)) {
+    options.features.emplace_back("large");
+    return images.augment_images(options);
+  }
+  // Colours, which `large` has not.
+  options.hue = 0.125 * static_cast<double>(p.between(0, 4));
+  if (options.hue == 0 || p.chance(2)) options.saturation = {0.5, 3};
+  return (p.chance(2) ? images.cast("image", DType::kFloat32) : images).augment_images(options);
 }
 
 Twin resize(const Twin& in, Picks& p) {
   ResizeOptions options{.feature = p.chance(2) ? "image" : "large"};
-  static const std::vector<ResizeMethod> kMethods{ResizeMethod::kNearest, ResizeMethod::kBilinear, ResizeMethod::kArea};
+  static const std::vector<ResizeMethod> kMethods{ResizeMethod::kNearest, ResizeMethod::kBilinear, ResizeMethod::kArea,
+                                                  ResizeMethod::kBicubic};
   options.method = p.of(kMethods);
+  options.antialias = p.chance(2);
   const int64_t side = options.feature == "image" ? 4 : 6;
   // Half as many pixels, as many or twice as many: then all sums are exact.
   const auto pixels = [&] { return (side / 2) << p.between(0, 2); };
@@ -510,7 +519,12 @@ Twin crop(const Twin& in, Picks& p) {
 }
 
 Twin decode_image(const Twin& in, Picks& p) {
-  DecodeImageOptions options{.seed = static_cast<uint64_t>(p.between(0, 5))};
+  static const std::vector<int64_t> kChannels{3, 0, 1, 4};
+  DecodeImageOptions options{.channels = p.of(kChannels),
+                             .seed = static_cast<uint64_t>(p.between(0, 5)),
+                             .upright = p.chance(2),
+                             .least_side = p.between(0, 2)};
+  if (options.channels % 3 == 0 && p.chance(2)) options.background = Shape{p.between(0, 255), 0, 200};
   switch (p.between(0, 4)) {
     case 0: options.size = Shape{p.between(1, 3), p.between(1, 4)}; break;
     case 1: options.crop = ImageCrop{.kind = CropKind::kRandomResized}; break;
@@ -536,7 +550,7 @@ Twin normalize(const Twin& in, Picks& p) {
   NormalizeOptions options{.feature = p.chance(2) ? "image" : "large",
                            .mean = {0.25 * static_cast<double>(p.between(-2, 4))},
                            .standard_deviation = {static_cast<double>(p.between(1, 5))}};
-  if (options.feature == "image" && p.chance(2)) options.mean.push_back(100);
+  if (options.feature == "image" && p.chance(2)) options.mean.insert(options.mean.end(), {100, 50});
   options.channels_first = p.chance(3);
   return images_of(in, p).normalize(options);
 }

@@ -611,7 +611,8 @@ TwinDataset TwinDataset::decode_image(const DecodeImageOptions& options) const {
   const TwinDataset pictures =
       then("map", dataset_.map(picture_rows()),
            model_of_map(model_, [](ModelElement& element, int64_t) { picture_rows(element); }), ".map(picture_rows())");
-  std::string code = fmt::format(".seed = {}", options.seed);
+  std::string code =
+      fmt::format(".seed = {}, .upright = {}, .least_side = {}", options.seed, options.upright, options.least_side);
   if (options.crop && options.crop->kind == CropKind::kRandomResized) {
     code = ".crop = {{.kind = CropKind::kRandomResized}}, " + code;
   } else if (options.crop) {
@@ -620,12 +621,12 @@ TwinDataset TwinDataset::decode_image(const DecodeImageOptions& options) const {
                        *options.crop->width) +
            code;
   }
-  if (options.size) code = fmt::format(".size = {{{{{}, {}}}}}, ", (*options.size)[0], (*options.size)[1]) + code;
-  TwinDataset twin = pictures.then(
-      "decode_image", pictures.dataset_.decode_image("picture", options),
-      model_of_decode_image(model_of_map(model_, [](ModelElement& element, int64_t) { picture_rows(element, true); }),
-                            options, num_decoded_),
-      fmt::format(".decode_image(\"picture\", {{{}}})", code));
+  if (options.background) code = fmt::format(".background = {{{{{}}}}}, ", fmt::join(*options.background, ", ")) + code;
+  if (options.size) code = fmt::format(".size = {{{{{}}}}}, ", fmt::join(*options.size, ", ")) + code;
+  TwinDataset twin =
+      pictures.then("decode_image", pictures.dataset_.decode_image("picture", options),
+                    model_of_decode_image(pictures.model_, options, num_decoded_),
+                    fmt::format(".decode_image(\"picture\", {{.channels = {}, {}}})", options.channels, code));
   ++twin.num_decoded_;
   return twin;
 }
@@ -1072,16 +1073,18 @@ TwinDataset TwinDataset::corrupt_spans(double noise_density, double mean_span_le
   return twin;
 }
 
-TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& drawn) const {
-  AugmentImagesOptions options = drawn;
-  options.features = {"image", "large"};
+TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& options) const {
+  std::vector<size_t> columns;
+  for (const std::string& feature : options.features) columns.push_back(column(feature));
   TwinDataset twin =
       then("augment_images", dataset_.augment_images(options),
-           model_of_augment_images(model_, options, num_augments_, {column("image"), column("large")}),
-           fmt::format(".augment_images({{.features = {{\"image\", \"large\"}}, .rotate = {}, .flip_left_right = {}, "
-                       ".flip_up_down = {}, .brightness = {}, .contrast = {{{}, {}}}, .clip = {}, .seed = {}}})",
-                       options.rotate, options.flip_left_right, options.flip_up_down, options.brightness,
-                       options.contrast.first, options.contrast.second,
+           model_of_augment_images(model_, options, num_augments_, columns),
+           fmt::format(".augment_images({{.features = {}, .rotate = {}, .flip_left_right = {}, .flip_up_down = {}, "
+                       ".brightness = {}, .contrast = {{{}, {}}}, .saturation = {{{}, {}}}, .hue = {}, .clip = {}, "
+                       ".seed = {}}})",
+                       quoted(options.features), options.rotate, options.flip_left_right, options.flip_up_down,
+                       options.brightness, options.contrast.first, options.contrast.second, options.saturation.first,
+                       options.saturation.second, options.hue,
                        options.clip
                            ? fmt::format("std::pair<double, double>({}, {})", options.clip->first, options.clip->second)
                            : "{}",
@@ -1096,10 +1099,11 @@ TwinDataset TwinDataset::resize(const ResizeOptions& options) const {
                                : fmt::format(".height = {}, .width = {}", *options.height, *options.width);
   const std::string_view method = options.method == ResizeMethod::kNearest    ? "kNearest"
                                   : options.method == ResizeMethod::kBilinear ? "kBilinear"
+                                  : options.method == ResizeMethod::kBicubic  ? "kBicubic"
                                                                               : "kArea";
-  return then(
-      "resize", dataset_.resize(options), model_of_resize(model_, column(options.feature), options),
-      fmt::format(".resize({{.feature = \"{}\", {}, .method = ResizeMethod::{}}})", options.feature, size, method));
+  return then("resize", dataset_.resize(options), model_of_resize(model_, column(options.feature), options),
+              fmt::format(".resize({{.feature = \"{}\", {}, .method = ResizeMethod::{}, .antialias = {}}})",
+                          options.feature, size, method, options.antialias));
 }
 
 TwinDataset TwinDataset::crop(const CropOptions& options) const {

@@ -136,7 +136,7 @@ class TwinDataset {
   // On `tokens`; sentinels are from 999 down, `num_sentinels` of them.
   [[nodiscard]] TwinDataset corrupt_spans(double noise_density, double mean_span_length, int64_t num_sentinels,
                                           bool with_end, uint64_t seed) const;
-  // On `image` and `large` of `map_image_rows`.
+  // On features of `map_image_rows`.
   [[nodiscard]] TwinDataset augment_images(const AugmentImagesOptions& options) const;
   // On one of them, with what model.h says of sizes.
   [[nodiscard]] TwinDataset resize(const ResizeOptions& options) const;

@@ -619,7 +619,7 @@ const std::array kSources{
                  return Twin::fixed_length_records(names, file_options(p), w);
                }},
     SourceLine{"global_shuffle", 14, global_shuffle},
-    SourceLine{"csv", 9,
+    SourceLine{"csv_records", 9,  // and parse_csv, which has no line of its own
                [](Picks& p, const Weave& w) {
                  const std::vector<std::string> names = text_files("table-", p);
                  return Twin::csv(names, file_options(p), w);

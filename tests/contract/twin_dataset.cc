@@ -290,7 +290,7 @@ TwinDataset TwinDataset::of_text_files(const std::string& name, const std::strin
   for (const std::string& file : names) twin.most_ += file.ends_with("2") ? TextFiles::kMany : TextFiles::kFew;
   twin.reads_shards_ = true;
   twin.reads_compressed_shards_ = compressed;
-  twin.join(name);
+  twin.join(name == "csv" ? "csv_records" : name);
   return twin;
 }
 

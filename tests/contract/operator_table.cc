@@ -1,5 +1,5 @@
 // Every operator, each with the parameters that random graphs and the checks of single operators draw for it. A new
-// operator joins with one line, and a method of TwinDataset that adds it and its model.
+// operator joins with one line, which adds it and its model to a TwinDataset.
 
 #include <algorithm>
 #include <array>
@@ -663,8 +663,12 @@ const std::array kOperators{
                  [](const Twin& in, Picks& p) {
                    const int64_t start = p.between(-5, 5);
                    // Now and then in the place of another feature.
-                   const std::vector<FeatureSpec>& features = in.schema().features();
-                   return in.enumerate(start, p.chance(4) ? p.of(features).name : "index");
+                   const std::string feature = p.chance(4) ? p.of(in.schema().features()).name : "index";
+                   const int found = in.schema().find(feature);
+                   const size_t column = found < 0 ? in.schema().size() : static_cast<size_t>(found);
+                   return in.then("enumerate", in.dataset().enumerate(start, feature),
+                                  model_of_enumerate(in.model(), start, column),
+                                  fmt::format(".enumerate({}, \"{}\")", start, feature));
                  }},
     OperatorLine{"scan", 6, always,
                  [](const Twin& in, Picks& p) {
@@ -792,8 +796,10 @@ const std::array kOperators{
     OperatorLine{"cast", 5, has_numbers, cast},
     OperatorLine{"rename", 5, always,
                  [](const Twin& in, Picks& p) {
-                   const std::string name = p.of(in.schema().features()).name;
-                   return in.rename(name, in.schema().find("renamed") < 0 ? "renamed" : name);
+                   const std::string from = p.of(in.schema().features()).name;
+                   const std::string to = in.schema().find("renamed") < 0 ? "renamed" : from;
+                   return in.then("rename", in.dataset().rename({{from, to}}), in.model(),
+                                  fmt::format(".rename({{{{\"{}\", \"{}\"}}}})", from, to));
                  }},
     OperatorLine{"select", 5, always,
                  [](const Twin& in, Picks& p) { return in.select(some_features(in, p, in.schema().size())); }},
@@ -804,7 +810,13 @@ const std::array kOperators{
     OperatorLine{"truncate_pair", 24, has_two_vectors, truncate_pair},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
     OperatorLine{"damage_budget", 9, always,
-                 [](const Twin& in, Picks& p) { return in.damage_budget(p.between(0, 3)); }},
+                 [](const Twin& in, Picks& p) {
+                   const int64_t most = p.between(0, 3);
+                   const DamagePolicy damage{.action = DamagePolicy::kSkip, .max_records = most};
+                   return in.then(
+                       "damage_budget", in.dataset().damage_budget(damage), model_of_damage_budget(in.model(), most),
+                       fmt::format(".damage_budget({{.action = DamagePolicy::kSkip, .max_records = {}}})", most));
+                 }},
     OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
 };
 

@@ -708,11 +708,6 @@ TwinDataset TwinDataset::cast(const std::string& feature, DType to) const {
               fmt::format(".cast(\"{}\", {})", feature, dtype_code(to)));
 }
 
-TwinDataset TwinDataset::rename(const std::string& from, const std::string& to) const {
-  return then("rename", dataset_.rename({{from, to}}), model_,
-              fmt::format(".rename({{{{\"{}\", \"{}\"}}}})", from, to));
-}
-
 TwinDataset TwinDataset::select(const std::vector<std::string>& features) const {
   std::vector<size_t> columns;
   for (const std::string& feature : features) columns.push_back(column(feature));
@@ -806,13 +801,6 @@ TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) con
       fmt::format(".take_while(drop_rows({}, {}))", divisor, remainder));
 }
 
-TwinDataset TwinDataset::enumerate(int64_t start, const std::string& feature) const {
-  const int found = schema().find(feature);
-  return then("enumerate", dataset_.enumerate(start, feature),
-              model_of_enumerate(model_, start, found < 0 ? schema().size() : static_cast<size_t>(found)),
-              fmt::format(".enumerate({}, \"{}\")", start, feature));
-}
-
 TwinDataset TwinDataset::scan_add_up_rows(int64_t divisor, int64_t remainder) const {
   return then("scan", dataset_.scan(add_up_rows(divisor, remainder)),
               model_of_scan(model_, add_up_rows(divisor, remainder).initial,
@@ -889,12 +877,6 @@ TwinDataset TwinDataset::shuffle(int64_t buffer_size, const ShuffleOptions& opti
 
 TwinDataset TwinDataset::ignore_errors() const {
   return then("ignore_errors", dataset_.ignore_errors(), model_of_ignore_errors(model_), ".ignore_errors()");
-}
-
-TwinDataset TwinDataset::damage_budget(int64_t max_records) const {
-  return then("damage_budget", dataset_.damage_budget({.action = DamagePolicy::kSkip, .max_records = max_records}),
-              model_of_damage_budget(model_, max_records),
-              fmt::format(".damage_budget({{.action = DamagePolicy::kSkip, .max_records = {}}})", max_records));
 }
 
 TwinDataset TwinDataset::gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,

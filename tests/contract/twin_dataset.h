@@ -53,6 +53,11 @@ class TwinDataset {
   static TwinDataset sample_from_datasets(const std::vector<TwinDataset>& inputs, const SampleOptions& options,
                                           const Weave& weave = {});
 
+  // This one with an operator after it; `code`: of the call. What the methods below do, for those that only the table
+  // draws, and that change no fact.
+  [[nodiscard]] TwinDataset then(const std::string& name, const Dataset& dataset, Model model,
+                                 const std::string& code) const;
+
   // Features of shards by name: of `id`, `tokens`, `tokens32` (the tokens as int32), `mask`, `weight` (missing in
   // some), `weight_or_half`, `name`, `pixels`, `tensor`, and of varying length `words`, `rows` (the tokens in ragged
   // rows), `pairs`.
@@ -74,8 +79,6 @@ class TwinDataset {
   [[nodiscard]] TwinDataset multiply(const std::string& feature, int64_t k) const;
   [[nodiscard]] TwinDataset modulo(const std::string& feature, int64_t k) const;
   [[nodiscard]] TwinDataset cast(const std::string& feature, DType to) const;
-  // The feature `from` as `to`.
-  [[nodiscard]] TwinDataset rename(const std::string& from, const std::string& to) const;
   [[nodiscard]] TwinDataset select(const std::vector<std::string>& features) const;
   [[nodiscard]] TwinDataset drop(const std::vector<std::string>& features) const;
   // With 5 and -2 for on and off, of float32 5.5 and -2.
@@ -95,7 +98,6 @@ class TwinDataset {
   [[nodiscard]] TwinDataset interleave_few_numbers(size_t cycle_length, size_t block_length) const;
   // Until the digest of an element modulo `divisor` is `remainder`.
   [[nodiscard]] TwinDataset take_while_rows(int64_t divisor, int64_t remainder) const;
-  [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;
   [[nodiscard]] TwinDataset scan_add_up_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset unique(const std::string& feature) const;
   // `initial`: how often classes come in, or empty.
@@ -107,7 +109,6 @@ class TwinDataset {
   [[nodiscard]] TwinDataset repeat(int64_t count) const;
   [[nodiscard]] TwinDataset shuffle(int64_t buffer_size, const ShuffleOptions& options) const;
   [[nodiscard]] TwinDataset ignore_errors() const;
-  [[nodiscard]] TwinDataset damage_budget(int64_t max_records) const;
   [[nodiscard]] TwinDataset batch(int64_t size, bool drop_remainder) const;
   [[nodiscard]] TwinDataset padded_batch(int64_t size, bool drop_remainder, PadLength length,
                                          std::optional<int64_t> value) const;
@@ -182,8 +183,6 @@ class TwinDataset {
   static TwinDataset of_text_files(const std::string& name, const std::string& format, const Dataset& dataset,
                                    const std::vector<std::string>& names, const FileReadOptions& options,
                                    const Weave& weave);
-  // This one with an operator after it. `code`: of the call.
-  TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
   // The model of parsing; with the feature list or without.
   Model parsed_model(const std::vector<std::string>& names, bool with_steps) const;
   TwinDataset arithmetic(const std::string& name, const std::string& feature, int64_t k, Dataset dataset,

@@ -23,7 +23,7 @@ enum class Parses : uint8_t {
   kValues,   ///< of one feature, beside which others stay; `MapOperator::fused`
 };
 
-/// What whoever runs a pipeline relies on of an operator, said in one place; what of it the contract suite tests:
+/// What whoever runs a pipeline relies on of an operator, said in one place; what proves each of it:
 /// docs/decisions/operator_traits.md. Each default is what is safe, for operators that come by
 /// `Dataset::from_operator`.
 struct OperatorTraits {

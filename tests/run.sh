@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The check of Millrace, from nothing: installs what is missing, builds, runs the suites plainly and the core ones under the
+# The check of Millrace, from nothing: installs what is missing, builds, runs the suites plainly and some under the
 # sanitizers, and the checks of the sources. Prints the time of each part and fails when any part failed. What each part
 # finds and how long it takes: docs/testing.md.
 set -uo pipefail
@@ -8,8 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
   cat <<'TEXT'
 usage: tests/run.sh [--all] [--only PART]... [--soak] [--jobs N]
-  --all         every suite under every tool, clang-tidy over all sources, and a build without precompiled headers and
-                batches: before an issue is called resolved. With --only, the whole of that part
+  --all         what the parts leave out otherwise (below), clang-tidy over all sources, and a build without precompiled
+                headers and batches: before an issue is called resolved. With --only, the whole of that part
   --only PART   run this part only; may be repeated
   --soak        in the part test, make the random tests long and draw them anew (about half an hour): 10,000 graphs of
                 operators instead of 500, 10,000 pipelines opened and dropped instead of 1,000, 100 kills of a process
@@ -21,11 +21,13 @@ usage: tests/run.sh [--all] [--only PART]... [--soak] [--jobs N]
 parts, in order:
   format    clang-format over all sources, which folder includes which, lines and links of the documents
   build     Release build of everything, warnings as errors
-  test      the test suites
+  test      the test suites; with --all more ends of memory, failing servers and kills
   install   a user's program against the installed copy, the reference without a warning; with --all each installed
             header alone
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: formats, ops, fuzz corpora, contract; with --all all suites
-  tsan      ThreadSanitizer: pipeline, contract, object stores, the trainer's step; with --all all suites of what has threads
+            but those of examples, benchmarks and whole programs and that of memory's end
+  tsan      ThreadSanitizer: pipeline, contract, object stores, the trainer's step; with --all of the suites that asan has
+            then all that has threads, but the tools. Which these are, and what they do less of: docs/testing.md
   tidy      clang-tidy over the sources that the last ten commits changed and it has not found clean before; with --all
             over all sources but the tests
   plain     everything compiled without precompiled headers and batches, so that includes stay honest; only with --all
@@ -118,7 +120,7 @@ run_install() {
   tests/install/run.sh "${headers[@]}" build/dev && cmake --build build/dev --target reference
 }
 
-# run_sanitized PRESET REGEX targets...: builds these and runs the tests whose names match; with --all everything.
+# run_sanitized PRESET REGEX targets...: builds these and runs the tests whose names match; with --all all of the preset.
 run_sanitized() {
   local preset=$1 tests=(--tests-regex "$2")
   shift 2

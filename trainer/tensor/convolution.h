@@ -26,8 +26,8 @@ struct Convolution {
 /// alone; the result depends on the arguments and the processor's instruction set only. T is float or double.
 ///
 /// These three are the one place where Millrace convolves. Floats go through oneDNN where it was found at build time
-/// and has an implementation for the sizes that is not its plain reference; all else is products of patches ("im2col"),
-/// a tile that stays in the cache at a time, by `gemm`, and for depthwise convolutions loops over the channels.
+/// and has an implementation for the sizes that is not its plain reference, all else through products of patches
+/// (convolution_patches.h).
 template <typename T>
 void convolve(const Convolution& sizes, const T* x, const T* kernel, T* y, Arena& arena);
 

@@ -17,15 +17,8 @@ namespace millrace {
 ///
 ///     poller: free_slot, fill ──► bodies: begin_body, publish ──► slot[position % slots] ──► reader: next_ready, take
 ///
-/// Nobody waits for a lock. Who finds nothing says so in a flag and looks once more; who changes what was looked at
-/// looks at the flag afterwards (all of it sequentially consistent), so that one of both always sees the other:
-///
-/// - `starved_`. Set by the reader, which finds no block. Cleared by who publishes the block at its position, and by
-///   the reader that finds one. Woken: the reader.
-/// - `out_of_slots_`. Set by the poller, which finds no slot. Cleared by the reader that gives one back, and by who
-///   makes room for a large block. Woken: the poller.
-/// - `limited_`. Set and cleared by the poller: it would find a slot if blocks were not large. Nobody is woken; it
-///   tells whether making room for a large block is of use to the poller.
+/// Nobody waits for a lock: who finds nothing says so in a flag, and is woken. Flag by flag:
+/// docs/decisions/polled_chains_and_rings.md.
 class Ring {
  public:
   struct Options {

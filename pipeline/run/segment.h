@@ -23,13 +23,8 @@ namespace millrace {
 ///
 /// The chain is polled by an unlimited node that a wake counter guards: `wakes_` is the exclusion, so a wake is never
 /// lost and never queues more than one message. The message to the body is the number of a slot. A segment is made once
-/// and lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The flags
-/// of the ring are explained there, the design in docs/decisions/polled_chains_and_rings.md; the segment has two more
-/// of the kind:
-///
-/// - `out_of_memory_`. Set by the poller, or a stage of its chain, for which the budget has no room. Cleared by who
-///   makes room, and by a reader that starves, for which blocks are made in any case. Woken: the poller.
-/// - `has_request_`. Set by who opens or leaves a run. Cleared by the poller, which takes it and is woken.
+/// and lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The design,
+/// and its flags and the ring's: docs/decisions/polled_chains_and_rings.md.
 class Segment final : public Waker, public MemoryGate, public MemoryBudget::Waiter {
  public:
   struct Options {

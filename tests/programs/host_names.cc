@@ -18,7 +18,7 @@ struct Known {
   int num_inside = 0;
 };
 
-// Stays for ever: threads that look up names may outlive what asked them.
+// Never destroyed: threads that look up names may outlive what asked them.
 Known& known() {
   static auto* const one = new Known;
   return *one;

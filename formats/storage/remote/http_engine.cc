@@ -44,7 +44,7 @@ class HttpEngine::Aside {
 };
 
 // What the process waits for when it exits: OpenSSL then takes back what it has for each thread, and a connection that
-// another thread closes meanwhile is no longer there. Stays for ever, since engines end while static objects go.
+// another thread closes meanwhile is no longer there. Never destroyed, since engines end while static objects go.
 class EngineThreads {
  public:
   // The child of a fork has one of its own.

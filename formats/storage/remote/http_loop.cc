@@ -143,7 +143,7 @@ void HttpLoop::run() noexcept {
   leave_libraries(nullptr);
 }
 
-// What is told may start calls and timers, which are refused in the next round; but somebody may do so for ever.
+// What is told may start calls and timers, which are refused in the next round; but somebody may never stop doing so.
 void HttpLoop::tell_refused() {
   constexpr int kMostRounds = 100;
   {

@@ -14,7 +14,7 @@ namespace millrace {
 [[nodiscard]] std::string parse_s3_upload_id(std::string_view body);
 
 /// Whether an answer to `CompleteMultipartUpload` says that the object is there. Blanks may come before it for minutes,
-/// with status 200, and an error behind them.
+/// with status 200, and an error after them.
 [[nodiscard]] bool is_s3_completed(std::string_view body);
 
 /// The body of `CompleteMultipartUpload`. `tags`: the field `ETag` of each part, in order.
@@ -28,7 +28,7 @@ namespace millrace {
 /// empty where they are not MD5s.
 [[nodiscard]] std::string s3_tag_of_parts(const std::vector<std::string>& tags);
 
-/// What is behind the `?` of `ListMultipartUploads`. `page`: `S3UploadPage::next` of the page before; empty: the first.
+/// The query of `ListMultipartUploads`. `page`: `S3UploadPage::next` of the page before; empty: the first.
 [[nodiscard]] std::string s3_list_uploads_query(std::string_view prefix, const std::string& page);
 
 struct S3UploadPage {

@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-/// Makes a call about an object of S3. `query`: what is behind its `?`, percent-encoded; empty: none. `secrets`: what
-/// errors must not repeat.
+/// Makes a call about an object of S3. `query`: percent-encoded, without `?`; empty: none. `secrets`: what errors must
+/// not repeat.
 using S3Calls = std::function<std::shared_ptr<StoreCall>(const std::string& query, std::vector<std::string> secrets)>;
 
 /// Which conditions of what is written a store knows, as far as its answers have said. Any thread.

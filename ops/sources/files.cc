@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "millrace/formats/records/whole_file_splitter.h"
 
@@ -10,6 +13,8 @@ namespace {
 
 // Small files are waited for more than read.
 constexpr size_t kFilesAtATime = 16;
+
+[[noreturn]] void refuse(const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, "files: " + why); }
 
 // The name of the folder that a file lies in; empty where its path has none.
 std::string_view folder_of(std::string_view path) {
@@ -24,6 +29,27 @@ SchemaPtr schema_of(const FilesOptions& options) {
                                     {.name = "path", .dtype = DType::kBytes}};
   if (options.label_from_folder) features.push_back({.name = "label", .dtype = DType::kInt64});
   return std::make_shared<const Schema>(std::move(features));
+}
+
+// Of each file.
+std::vector<int64_t> labels_of(const Shards& files, const FilesOptions& options) {
+  if (!options.label_from_folder) {
+    if (!options.class_names.empty()) refuse("class_names goes with label_from_folder");
+    return {};
+  }
+  const std::vector<std::string> names = options.class_names.empty() ? folder_names(files) : options.class_names;
+  std::map<std::string_view, int64_t> label_of;
+  for (const std::string& name : names) {
+    if (!label_of.emplace(name, std::ssize(label_of)).second) refuse(fmt::format("class_names has '{}' twice", name));
+  }
+  std::vector<int64_t> labels;
+  for (const Shard& file : files.list()) {
+    const std::string_view folder = folder_of(file.path);
+    const auto label = label_of.find(folder);
+    if (label == label_of.end()) refuse(fmt::format("a file lies in the folder '{}', which class_names lacks", folder));
+    labels.push_back(label->second);
+  }
+  return labels;
 }
 
 FileReadOptions reading(const FilesOptions& options) {
@@ -45,9 +71,7 @@ std::vector<std::string> folder_names(const Shards& files) {
 }
 
 FilesOperator::FilesOperator(const Shards& files, const FilesOptions& options)
-    : FileSourceOperator("files", schema_of(options), files, reading(options)) {
-  if (options.label_from_folder) folders_ = folder_names(files);
-}
+    : FileSourceOperator("files", schema_of(options), files, reading(options)), labels_(labels_of(files, options)) {}
 
 OperatorTraits FilesOperator::traits() const {
   OperatorTraits traits = traits_of_built_in();
@@ -72,10 +96,9 @@ Block::Columns FilesOperator::more_columns(size_t file, const CutRecords& record
                     std::string_view(reinterpret_cast<const char*>(buffer->data()), path.size()));
   paths.hold(buffer);
   Block::Columns columns{std::move(paths)};
-  if (!folders_.empty()) {
+  if (!labels_.empty()) {
     Column labels = Column::fixed(pool, DType::kInt64, {}, records.size());
-    std::ranges::fill(labels.mutable_values<int64_t>(),
-                      std::ranges::lower_bound(folders_, folder_of(path)) - folders_.begin());
+    std::ranges::fill(labels.mutable_values<int64_t>(), labels_[file]);
     columns.push_back(std::move(labels));
   }
   return columns;

@@ -1,6 +1,7 @@
 // For every operator each field of its arguments alone: the class that it is described with (ops/description.h) is what
 // digests go by, and what it does to the stream.
 
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -453,8 +454,11 @@ void Options::of_sources() {
   {
     Tested<FilesArguments> of({.files = files("lines"), .options = {}});
     with_damage(of, "damage.", [](auto& a) -> DamagePolicy& { return a.options.damage; });
+    const std::string folder = std::filesystem::path(folder_.path()).filename();
     of.with("files", WITH(a.files = files("lines", 2)));
     of.with("label_from_folder", WITH(a.options.label_from_folder = true));
+    of.with("class_names", WITH(a.options.class_names = {"no folder of these", folder}),
+            WITH(a.options.label_from_folder = true));
     of.with("shuffle_files", WITH(a.options.shuffle_files = true; a.options.seed = 7));
     of.with("seed", WITH(a.options.seed = 7), WITH(a.options.shuffle_files = true));
     of.with("max_file_bytes", WITH(a.options.max_file_bytes = 3));

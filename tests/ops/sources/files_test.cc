@@ -85,6 +85,34 @@ TEST_F(Files, HaveTheNumbersOfTheirFoldersAsLabels) {
   EXPECT_THAT(folder_names(Shards::files({"plain", "a/b"})), ElementsAre("", "a"));
 }
 
+TEST_F(Files, HaveTheLabelsOfTheNamesThatAreGivenWhicheverFilesThereAre) {
+  for (const char* name : {"train/rose/1", "train/daisy/1", "train/aster/1", "test/rose/2", "test/daisy/2"}) {
+    write(name, name);
+  }
+  const std::vector<std::string> names{"rose", "aster", "daisy"};
+  const auto labelled = [&](const std::string& pattern) {
+    return Dataset::files(Shards::glob(folder_.path(pattern)), {.label_from_folder = true, .class_names = names});
+  };
+  EXPECT_THAT(elements(labelled("train/*/*")),
+              ElementsAre("train/aster/1 13 1", "train/daisy/1 13 2", "train/rose/1 12 0"));
+  EXPECT_THAT(elements(labelled("test/*/*")), ElementsAre("test/daisy/2 12 2", "test/rose/2 11 0"));
+  write("test/tulip/1", "x");
+  const auto why = [](const auto& make) -> std::string {
+    try {
+      (void)make();
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kInvalidArgument);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(why([&] { return labelled("test/*/*"); }), HasSubstr("folder 'tulip', which class_names lacks"));
+  const Shards roses = Shards::glob(folder_.path("train/rose/*"));
+  const auto with = [&](const FilesOptions& options) { return why([&] { return Dataset::files(roses, options); }); };
+  EXPECT_THAT(with({.label_from_folder = true, .class_names = {"rose", "x", "rose"}}), HasSubstr("has 'rose' twice"));
+  EXPECT_THAT(with({.class_names = {"rose"}}), HasSubstr("class_names goes with label_from_folder"));
+}
+
 TEST_F(Files, AreShuffledAnewInEachEpoch) {
   std::vector<std::string> paths;
   for (char name = 'a'; name < 'k'; ++name) paths.push_back(write(std::string(1, name), "x"));

@@ -63,7 +63,7 @@ Vgg network_of(const FeatureSetOptions& options, const std::string& drawn) {
 Dataset frozen_features(const std::vector<std::string>& paths, const FeatureExtractor& extractor,
                         const FeatureSetOptions& options) {
   return Dataset::files(Shards::files(paths))
-      .decode_image("bytes", {.background = options.background})
+      .decode_image("bytes", {.background = options.background, .upright = true})
       .resize({.feature = "bytes", .shorter_side = options.size, .antialias = true})
       .crop({.features = {"bytes"}, .window = {.height = options.size, .width = options.size}})
       .map({.name = "frozen features",

@@ -17,6 +17,7 @@
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/frozen_features/small_pictures.h"
 #include "tests/support/child_process.h"
+#include "tests/support/encoded_pictures.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
@@ -134,6 +135,27 @@ TEST_F(FrozenFeatures, AreTheSameBytesForAnyNumberOfThreads) {
   }
   succeed(prepare("other-seed", {"--seed", "7"}));
   EXPECT_FALSE(test::files_below(path("other-seed")) == files);
+}
+
+TEST_F(FrozenFeatures, AreOfThePictureTurnedAsItsExifOrientationSays) {
+  const auto shade = [](int row, int column, int channel) {
+    return static_cast<uint8_t>(7 * row + 3 * column + 40 * channel);
+  };
+  test::Picture upright{.height = 30, .width = 20, .channels = 3};
+  for (int i = 0; i < 30 * 20 * 3; ++i) upright.pixels.push_back(shade(i / 60, i / 3 % 20, i % 3));
+  // The 6th of the eight: its last row is the first column.
+  test::Picture stored{.height = 20, .width = 30, .channels = 3};
+  for (int i = 0; i < 20 * 30 * 3; ++i) stored.pixels.push_back(shade(i / 3 % 30, 19 - i / 90, i % 3));
+  const std::string exif = test::png_chunk("eXIf", test::exif_data(6));
+  const auto files = [](const std::string& name, const std::string& picture) {
+    fs::copy(path("pictures"), path(name), fs::copy_options::recursive);
+    test::write_file(path(name + "/dots/2.png"), picture);
+    succeed(prepare("of-" + name, {"--pictures", path(name), "--classes", "3"}));
+    return test::files_below(path("of-" + name));
+  };
+  const auto expected = files("upright", test::written_png(upright));
+  EXPECT_TRUE(files("turned", test::written_png(stored, {.chunks = exif})) == expected);
+  EXPECT_FALSE(files("lying", test::written_png(stored)) == expected);
 }
 
 TEST_F(FrozenFeatures, HaveMeanAndDeviationOfThePicturesToTrainOn) {

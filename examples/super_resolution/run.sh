@@ -49,6 +49,8 @@ models
   --student-gan-learning-rate X  $(default student-gan-learning-rate)
   --alpha X              the share of the second phase's weights in the model, 0 to 1. $(default alpha)
   --global-batch N       $(default global-batch)
+  --replicas N           parts that it is split into; those that run at once, one for each thread, decide the memory. A
+                         discriminator needs two rows in each. Default: with one 2, without 8; with --preset original 16
   --report-every N       $(default report-every)
   --checkpoint-every N   $(default checkpoint-every)
 TEXT
@@ -56,7 +58,7 @@ TEXT
 
 read_options "overwrite resume json" "out threads seed crop stride crops-per-picture shrink preset features blocks steps
   learning-rate gan-steps gan-learning-rate student-channels student-steps student-learning-rate student-gan-steps
-  student-gan-learning-rate alpha global-batch report-every checkpoint-every" "pictures held-out" "$@"
+  student-gan-learning-rate alpha global-batch replicas report-every checkpoint-every" "pictures held-out" "$@"
 out=${value[out]}
 need_file features
 [ -z "${is_given[overwrite]+x}" ] || [ -z "${is_given[resume]+x}" ] || fail "--overwrite begins anew, and --resume goes on"
@@ -66,7 +68,7 @@ if [ -n "${value[preset]+x}" ]; then
   refuse_given "is what --preset has" crop
   drop_defaults crop stride shrink
   for pair in blocks=11 steps=600000 learning-rate=2e-4 gan-steps=400000 gan-learning-rate=5e-5 student-channels=32 \
-    student-steps=400000 student-learning-rate=2e-4 student-gan-steps=400000 global-batch=32; do
+    student-steps=400000 student-learning-rate=2e-4 student-gan-steps=400000 global-batch=32 replicas=16; do
     [ -n "${is_given[${pair%%=*}]+x}" ] || value[${pair%%=*}]=${pair#*=}
   done
 fi
@@ -75,6 +77,10 @@ for name in steps gan-steps student-steps; do
 done
 [[ ${value[student-gan-steps]} =~ ^(0|[4-9]|[1-9][0-9]{1,11})$ ]] ||
   fail "--student-gan-steps is '${value[student-gan-steps]}', must be 0 or at least 4"
+gan_replicas=${value[replicas]-2}
+[[ "${value[global-batch]} $gan_replicas" =~ ^[1-9][0-9]{0,8}\ [1-9][0-9]{0,8}$ ]] &&
+  [ "${value[global-batch]}" -ge $((2 * gan_replicas)) ] ||
+  fail "--global-batch is '${value[global-batch]}' and --replicas '$gan_replicas'; a discriminator needs two rows in each"
 photographs=/usr/share/backgrounds/mate/nature
 if [ ${#pictures[@]} -eq 0 ]; then
   pictures=("$photographs")
@@ -86,7 +92,7 @@ arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
 options_of_run pictures held-out crop stride crops-per-picture shrink preset features blocks steps learning-rate gan-steps \
   gan-learning-rate student-channels student-steps student-learning-rate student-gan-steps \
-  student-gan-learning-rate global-batch seed
+  student-gan-learning-rate global-batch replicas seed
 refuse_earlier_run "$out/phase1"
 
 build_programs prepare_super_resolution train_super_resolution distill_super_resolution interpolate_super_resolution \
@@ -122,8 +128,11 @@ if ! is_kept "$out/shards/statistics.json"; then
     "${common[@]}"
 fi
 
-arguments_of global-batch report-every checkpoint-every
+arguments_of global-batch replicas report-every checkpoint-every
 training=(--shards "$out/shards" "${arguments[@]}" "${seed[@]}" "${common[@]}")
+# A replica compares its real images with the mean of its made ones.
+gan=(--gan)
+[ -n "${value[replicas]+x}" ] || gan+=(--replicas "$gan_replicas")
 # ESRGAN's generator has no bicubic image to start from, and learns in days.
 generator=(--add-bicubic)
 [ -z "${value[preset]+x}" ] || generator=()
@@ -144,8 +153,7 @@ if ! is_kept "$out/phase2/model"; then
   echo "== second phase: with a discriminator" >&2
   phase gan- phase2 2 3 4
   arguments_of features
-  # Two replicas: each compares its real images with the mean of its made ones.
-  "$programs/train_super_resolution" --gan --replicas 2 --model "$out/phase1/model" --blocks "${value[blocks]}" \
+  "$programs/train_super_resolution" "${gan[@]}" --model "$out/phase1/model" --blocks "${value[blocks]}" \
     "${generator[@]}" "${phase[@]}" "${arguments[@]}" "${training[@]}"
 fi
 echo "== interpolating both" >&2
@@ -168,7 +176,7 @@ if [ "${value[student-gan-steps]}" != 0 ]; then
     echo "== the student, with a discriminator" >&2
     phase student-gan- student2 2 3 4
     arguments_of features
-    "$programs/distill_super_resolution" --gan --replicas 2 --model "$out/student/model" --teacher "$out/model" \
+    "$programs/distill_super_resolution" "${gan[@]}" --model "$out/student/model" --teacher "$out/model" \
       "${student[@]}" "${phase[@]}" "${arguments[@]}" "${training[@]}"
   fi
 fi

@@ -451,8 +451,23 @@ TEST_F(RunSuperResolution, HasThePresetOfTheOriginal) {
   EXPECT_THAT(calls_of(scripts_.calls(), "train_super_resolution").front(),
               AllOf(HasSubstr(" --blocks 11 "),
                     HasSubstr(" --steps 90 --learning-rate 2e-4 --decay milestones --milestones 30:60 "),
-                    HasSubstr(" --global-batch 32 ")));
-  EXPECT_THAT(call("train_super_resolution"), HasSubstr(" --steps 400000 --learning-rate 5e-5 "));
+                    HasSubstr(" --global-batch 32 --replicas 16 ")));
+  // A replica has two rows.
+  EXPECT_THAT(call("train_super_resolution"),
+              AllOf(HasSubstr("--gan --model "), HasSubstr(" --steps 400000 --learning-rate 5e-5 "),
+                    HasSubstr(" --global-batch 32 --replicas 16 ")));
+}
+
+TEST_F(RunSuperResolution, GivesEachReplicaTwoRowsWhereThereIsADiscriminator) {
+  ASSERT_EQ(run({"--pictures", pictures(), "--replicas", "4"}).exit_code, 0);
+  for (const char* const program : {"train_super_resolution", "distill_super_resolution"}) {
+    EXPECT_THAT(call(program), HasSubstr(" --global-batch 8 --replicas 4 "));
+  }
+  for (const char* const replicas : {"5", "0", "x"}) {
+    const test::ChildResult result = run({"--pictures", pictures(), "--overwrite", "--replicas", replicas});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(std::string("--global-batch is '8' and --replicas '") + replicas + "'"));
+  }
 }
 
 TEST_F(RunSuperResolution, MeasuresNothingWhereNothingIsHeldOut) {

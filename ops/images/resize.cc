@@ -1,6 +1,7 @@
 #include "millrace/ops/images/resize.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -18,20 +19,29 @@ namespace {
 
 // Of an image with these sides, which are known and not 0.
 std::pair<int64_t, int64_t> resized_sides(const ResizeOptions& options, int64_t height, int64_t width) {
-  if (!options.shorter_side) return {*options.height, *options.width};
-  const int64_t side = *options.shorter_side;
-  return height < width ? std::pair(side, side * width / height) : std::pair(side * height / width, side);
+  if (options.height) return {*options.height, *options.width};
+  const bool is_shorter = options.shorter_side.has_value();
+  const int64_t side = is_shorter ? *options.shorter_side : *options.longer_side;
+  if ((height < width) == is_shorter) return {side, std::max<int64_t>(1, side * width / height)};
+  return {std::max<int64_t>(1, side * height / width), side};
 }
 
 void check_sizes(const ResizeOptions& options) {
-  if (options.shorter_side) {
-    if (options.height || options.width) refuse("give height and width, or shorter_side, not both");
-    check_image_side("resize", "shorter_side", *options.shorter_side);
-    return;
+  const bool has_size = options.height && options.width;
+  if (options.height.has_value() != options.width.has_value() ||
+      has_size + options.shorter_side.has_value() + options.longer_side.has_value() != 1) {
+    refuse("give height and width, or shorter_side, or longer_side");
   }
-  if (!options.height || !options.width) refuse("give height and width, or shorter_side");
-  check_image_side("resize", "height", *options.height);
-  check_image_side("resize", "width", *options.width);
+  using Side = std::pair<std::string_view, std::optional<int64_t>>;
+  for (const auto& [name, side] :
+       {Side{"height", options.height}, Side{"width", options.width}, Side{"shorter_side", options.shorter_side},
+        Side{"longer_side", options.longer_side}}) {
+    if (side) check_image_side("resize", name, *side);
+  }
+}
+
+bool gives_floats(const ResizeOptions& options) {
+  return options.method != ResizeMethod::kNearest && !options.keep_dtype;
 }
 
 // Why images of this shape, in which all is known, cannot be resized; empty where they can.
@@ -66,22 +76,36 @@ SchemaPtr resized_schema(const Schema& input, const ResizeOptions& options) {
   } else {
     feature.shape = with_sides(feature.shape, kVaries, kVaries);
   }
-  if (options.method != ResizeMethod::kNearest) feature.dtype = DType::kFloat32;
+  if (gives_floats(options)) feature.dtype = DType::kFloat32;
   return std::make_shared<const Schema>(std::move(features));
 }
 
+// Halves become even.
 template <typename T>
-void resize_images(const Column& from, size_t element, ResizeMethod method, ResizeKernel& kernel, Column& to) {
+T rounded(float value) {
+  constexpr double kWholeFromHere = 0x1.8p52;  // a double of this size has no fraction
+  const double cut = std::clamp<double>(value, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+  return static_cast<T>(cut + kWholeFromHere - kWholeFromHere);
+}
+
+template <typename T>
+void resize_images(const Column& from, size_t element, ResizeMethod method, ResizeKernel& kernel, BufferPool& pool,
+                   Column& to) {
   const ImageShape images(from.shape(element));
   const auto channels = static_cast<size_t>(images.channels);
   const auto count = static_cast<size_t>(images.count);
   if (channels == 0 || count == 0) return;
   const T* image = from.values<T>(element).data();
   const size_t resized_size = static_cast<size_t>(to.num_values(element)) / count;
+  const bool rounds = method != ResizeMethod::kNearest && to.dtype() != DType::kFloat32;
+  CountedVector<float> sums(rounds ? resized_size : 0, CountedAllocator<float>(pool));
   for (size_t i = 0; i < count; ++i, image += images.num_values()) {
     if (method == ResizeMethod::kNearest) {
       kernel.copy_nearest(reinterpret_cast<const std::byte*>(image), channels * sizeof(T),
                           to.mutable_data(element) + i * resized_size * sizeof(T));
+    } else if (rounds) {
+      kernel.resize(image, channels, sums.data());
+      std::ranges::transform(sums, to.mutable_values<T>(element).data() + i * resized_size, rounded<T>);
     } else {
       kernel.resize(image, channels, to.mutable_values<float>(element).data() + i * resized_size);
     }
@@ -120,7 +144,7 @@ Block ResizeOperator::apply(Block block, BufferPool& pool) const {
       kernel.emplace(pool, options_.method, options_.antialias, before.height, before.width, after.height, after.width);
     }
     visit_image_dtype(from.dtype(),
-                      [&]<typename T>() { resize_images<T>(from, element, options_.method, *kernel, to); });
+                      [&]<typename T>() { resize_images<T>(from, element, options_.method, *kernel, pool, to); });
   }
   Block::Columns columns = std::move(block.mutable_columns());
   columns[column_] = std::move(to);

@@ -112,16 +112,21 @@ double resized(const ResizeOptions& options, int64_t from, int64_t at, int64_t t
 
 Model model_of_resize(Model input, size_t column, ResizeOptions options) {
   return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
-    const bool keeps = options.method == ResizeMethod::kNearest;
+    const bool keeps = options.method == ResizeMethod::kNearest || options.keep_dtype;
     const DType dtype = keeps ? element.values[column].dtype : DType::kFloat32;
     change_images(element, column, dtype, [&](const ModelImage& image, size_t) {
-      const int64_t height = options.shorter_side.value_or(options.height.value_or(0));
-      const int64_t width = options.shorter_side.value_or(options.width.value_or(0));
+      // Images are square.
+      const int64_t side = options.shorter_side.value_or(options.longer_side.value_or(0));
+      const int64_t height = options.height.value_or(side);
+      const int64_t width = options.width.value_or(side);
       const ModelImage rows = new_image(height, image.width, image.channels, [&](int64_t y, int64_t x, int64_t c) {
         return resized(options, image.height, y, height, [&](int64_t v) { return image.at(v, x, c); });
       });
       return new_image(height, width, image.channels, [&](int64_t y, int64_t x, int64_t c) {
-        return resized(options, image.width, x, width, [&](int64_t u) { return rows.at(y, u, c); });
+        const double sum = resized(options, image.width, x, width, [&](int64_t u) { return rows.at(y, u, c); });
+        if (dtype == DType::kFloat32) return sum;
+        const double rounded = std::nearbyint(sum);  // halves to even
+        return dtype == DType::kUint8 ? std::clamp(rounded, 0.0, 255.0) : rounded;
       });
     });
   });

@@ -494,11 +494,12 @@ Twin resize(const Twin& in, Picks& p) {
   // Half as many pixels, as many or twice as many: then all sums are exact.
   const auto pixels = [&] { return (side / 2) << p.between(0, 2); };
   if (p.chance(3)) {
-    options.shorter_side = pixels();
+    (p.chance(2) ? options.shorter_side : options.longer_side) = pixels();
   } else {
     options.height = pixels();
     options.width = pixels();
   }
+  options.keep_dtype = p.chance(2);
   return images_of(in, p).resize(options);
 }
 

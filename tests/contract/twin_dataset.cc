@@ -1076,16 +1076,18 @@ TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& options) con
 }
 
 TwinDataset TwinDataset::resize(const ResizeOptions& options) const {
-  const std::string size = options.shorter_side
-                               ? fmt::format(".shorter_side = {}", *options.shorter_side)
+  const std::string size = options.shorter_side ? fmt::format(".shorter_side = {}", *options.shorter_side)
+                           : options.longer_side
+                               ? fmt::format(".longer_side = {}", *options.longer_side)
                                : fmt::format(".height = {}, .width = {}", *options.height, *options.width);
   const std::string_view method = options.method == ResizeMethod::kNearest    ? "kNearest"
                                   : options.method == ResizeMethod::kBilinear ? "kBilinear"
                                   : options.method == ResizeMethod::kBicubic  ? "kBicubic"
                                                                               : "kArea";
   return then("resize", dataset_.resize(options), model_of_resize(model_, column(options.feature), options),
-              fmt::format(".resize({{.feature = \"{}\", {}, .method = ResizeMethod::{}, .antialias = {}}})",
-                          options.feature, size, method, options.antialias));
+              fmt::format(".resize({{.feature = \"{}\", {}, .method = ResizeMethod::{}, .antialias = {}, "
+                          ".keep_dtype = {}}})",
+                          options.feature, size, method, options.antialias, options.keep_dtype));
 }
 
 TwinDataset TwinDataset::crop(const CropOptions& options) const {

@@ -777,13 +777,19 @@ void Options::of_tokens_and_images() {
     a.options.height = a.options.width = {};
     a.options.shorter_side = 2;
   };
-  Tested<ResizeArguments>({.options = {.height = 3, .width = 2}}, {images})
+  const auto by_longer_side = [](auto& a) {
+    a.options.height = a.options.width = {};
+    a.options.longer_side = 2;
+  };
+  Tested<ResizeArguments>({.options = {.height = 3, .width = 2}}, {images.cast("image", DType::kUint8)})
       .with("feature", WITH(a.options.feature = "image_too"))
       .with("height", WITH(a.options.height = 2))
       .with("width", WITH(a.options.width = 3))
       .with("shorter_side", WITH(a.options.shorter_side = 3), by_shorter_side)
+      .with("longer_side", WITH(a.options.longer_side = 3), by_longer_side)
       .with("method", WITH(a.options.method = ResizeMethod::kNearest))
-      .with("antialias", WITH(a.options.antialias = true));
+      .with("antialias", WITH(a.options.antialias = true))
+      .with("keep_dtype", WITH(a.options.keep_dtype = true));
   const auto resized = [](auto& a) { a.options.window = {.kind = CropKind::kRandomResized}; };
   Tested<CropArguments>(
       {.options = {.features = {"image"}, .window = {.kind = CropKind::kRandom, .height = 2, .width = 3}}}, {images})

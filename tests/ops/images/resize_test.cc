@@ -85,6 +85,51 @@ TEST(Resize, GivesWhatTensorFlowGives) {
   RecordProperty("worst", std::to_string(worst));
 }
 
+// The cases of TensorFlow, rounded here.
+TEST(Resize, KeepsTheDtypeRoundedAndCutWhereThatIsAskedFor) {
+  BufferPool pool;
+  size_t cut = 0;
+  for (const nlohmann::json& one : test::operator_cases("resize.jsonl")) {
+    SCOPED_TRACE(one.at("method").dump() + one.at("shape").dump() + one.at("size").dump() + one.at("dtype").dump());
+    ResizeOptions options{.height = one.at("size")[0],
+                          .width = one.at("size")[1],
+                          .method = method_of(one.at("method")),
+                          .antialias = one.at("antialias")};
+    const TestImage image{one.at("shape").get<Shape>(), one.at("image")};
+    const DType dtype = dtype_of(one.at("dtype"));
+    const Block block = image_block(pool, dtype, image.shape, {image});
+    std::vector<double> expected = values_of(ResizeOperator(block.schema(), options).apply(block, pool), 0);
+    options.keep_dtype = true;
+    const ResizeOperator keeps(block.schema(), options);
+    EXPECT_EQ((*keeps.schema())[0].dtype, dtype);
+    for (double& value : expected) {
+      if (dtype == DType::kFloat32) continue;
+      value = std::nearbyint(value);
+      if (dtype != DType::kUint8) continue;
+      cut += value < 0 || value > 255 ? 1 : 0;
+      value = std::clamp(value, 0.0, 255.0);
+    }
+    EXPECT_EQ(values_of(keeps.apply(block, pool), 0), expected);
+  }
+  EXPECT_GT(cut, 0U);
+  const auto kept = [&](DType dtype, const TestImage& image, const ResizeOptions& options) {
+    const Block block = image_block(pool, dtype, image.shape, {image});
+    return values_of(ResizeOperator(block.schema(), options).apply(block, pool), 0);
+  };
+  // Halves become even; so 1.5, 2.5, 3.5.
+  EXPECT_THAT(kept(DType::kUint8, {{1, 6, 1}, {1, 2, 2, 3, 3, 4}}, {.height = 1, .width = 3, .keep_dtype = true}),
+              ElementsAre(2, 2, 4));
+  EXPECT_THAT(kept(DType::kInt32, {{1, 6, 1}, {-1, -2, -2, -3, 0, 1}}, {.height = 1, .width = 3, .keep_dtype = true}),
+              ElementsAre(-2, -2, 0));
+  // A float cannot hold the largest int32; above it the next one is 2^31.
+  const double most = std::numeric_limits<int32_t>::max();
+  EXPECT_THAT(kept(DType::kInt32, {{1, 2, 1}, {most, most}}, {.height = 1, .width = 1, .keep_dtype = true}),
+              ElementsAre(most));
+  // Of a batch each image by itself.
+  EXPECT_THAT(kept(DType::kUint8, {{2, 1, 2, 1}, {1, 4, 9, 8}}, {.height = 1, .width = 1, .keep_dtype = true}),
+              ElementsAre(2, 8));
+}
+
 // Weighted sums in double by the axes.
 std::vector<double> slowly_resized(const TestImage& image, const ResizeOptions& options) {
   BufferPool pool;
@@ -144,23 +189,29 @@ TEST(Resize, AnyNumberOfChannelsAndColumnsGivesTheSameWithAllInstructions) {
   });
 }
 
-TEST(Resize, TheShorterSideIsGivenAndTheRatioStays) {
+TEST(Resize, TheShorterOrTheLongerSideIsGivenAndTheRatioStays) {
   BufferPool pool;
-  const auto shape_of = [&](const Shape& shape, int64_t side) {
+  const auto shape_by = [&](const Shape& shape, const ResizeOptions& options) {
     const Block block = image_block(pool, DType::kUint8, {kAny, kAny, kAny}, {counted_image(shape)});
-    const ResizeOptions options{.shorter_side = side, .method = ResizeMethod::kNearest};
     const Shape resized = ResizeOperator(block.schema(), options).apply(block, pool).column(0).shape(0);
     // The same where the size is known beforehand.
     const Block known = image_block(pool, DType::kUint8, shape, {counted_image(shape)});
     EXPECT_EQ((*ResizeOperator(known.schema(), options).schema())[0].shape, resized);
     return resized;
   };
+  const auto shape_of = [&](const Shape& shape, int64_t side) { return shape_by(shape, {.shorter_side = side}); };
   EXPECT_EQ(shape_of({4, 4, 3}, 7), (Shape{7, 7, 3}));
   // int(7 * 5 / 3) = int(11.67)
   EXPECT_EQ(shape_of({3, 5, 1}, 7), (Shape{7, 11, 1}));
   EXPECT_EQ(shape_of({5, 3, 1}, 7), (Shape{11, 7, 1}));
   EXPECT_EQ(shape_of({1, 40, 2}, 1), (Shape{1, 40, 2}));
   EXPECT_EQ(shape_of({30, 20, 2}, 2), (Shape{3, 2, 2}));
+  EXPECT_EQ(shape_by({4, 4, 3}, {.longer_side = 7}), (Shape{7, 7, 3}));
+  // int(7 * 3 / 5) = int(4.2)
+  EXPECT_EQ(shape_by({3, 5, 1}, {.longer_side = 7}), (Shape{4, 7, 1}));
+  EXPECT_EQ(shape_by({5, 3, 1}, {.longer_side = 7}), (Shape{7, 4, 1}));
+  EXPECT_EQ(shape_by({1, 40, 2}, {.longer_side = 20}), (Shape{1, 20, 2}));
+  EXPECT_EQ(shape_by({40, 1, 2}, {.longer_side = 20}), (Shape{20, 1, 2}));
 }
 
 TEST(Resize, ImagesOfUnlikeSizesAreResizedOneByOneAndBatchesAsTheirRows) {
@@ -257,12 +308,16 @@ TEST(Resize, BadOptionsAreRefused) {
     return "accepted";
   };
   EXPECT_EQ(why({.height = 65536, .width = 1}), "accepted");
-  EXPECT_THAT(why({}), HasSubstr("resize: give height and width, or shorter_side"));
-  EXPECT_THAT(why({.height = 3}), HasSubstr("give height and width"));
-  EXPECT_THAT(why({.height = 3, .width = 3, .shorter_side = 3}), HasSubstr("not both"));
+  EXPECT_THAT(why({}), HasSubstr("resize: give height and width, or shorter_side, or longer_side"));
+  for (const ResizeOptions& options :
+       {ResizeOptions{.height = 3}, ResizeOptions{.height = 3, .width = 3, .shorter_side = 3},
+        ResizeOptions{.height = 3, .shorter_side = 3}, ResizeOptions{.shorter_side = 3, .longer_side = 3}}) {
+    EXPECT_THAT(why(options), HasSubstr("give height and width, or"));
+  }
   EXPECT_THAT(why({.height = 0, .width = 3}), HasSubstr("height is 0, must be from 1 to 65536"));
   EXPECT_THAT(why({.height = 3, .width = 65537}), HasSubstr("width is 65537"));
   EXPECT_THAT(why({.shorter_side = -1}), HasSubstr("shorter_side is -1"));
+  EXPECT_THAT(why({.longer_side = 65537}), HasSubstr("longer_side is 65537"));
   EXPECT_THAT(why({.feature = "x", .shorter_side = 1}), HasSubstr("'x'"));
   EXPECT_THAT(why({.shorter_side = 1}, DType::kInt64), HasSubstr("'image' is int64 [?,?,3], needs uint8"));
   EXPECT_THAT(why({.shorter_side = 1}, DType::kUint8, {2, 2}), HasSubstr("'image' is uint8 [2,2]"));

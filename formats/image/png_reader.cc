@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <png.h>
+#include <zlib.h>
 
 #include "millrace/formats/image/library_calls.h"
 #include "millrace/formats/image/orientation.h"
@@ -16,10 +17,29 @@ namespace millrace {
 namespace {
 
 // Chunks that no pixel depends on, five bytes each: they are passed over, so nothing is unpacked or kept for them.
-constexpr char kUnusedChunks[] = "bKGD\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
+constexpr char kUnusedChunks[] = "bKGD\0eXIf\0hIST\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
 constexpr size_t kChunkNameBytes = 5;
 constexpr int kMostKeptChunks = 100;
 constexpr png_alloc_size_t kMostUnpackedChunkBytes = 8 << 20;  // of a colour profile
+
+// EXIF data of a picture whose header has been read. It may stand behind the pixels, where libpng would say so after
+// them, too late for what is cropped.
+int orientation_of(std::string_view png) {
+  const auto number_at = [&](size_t place) { return png_get_uint_32(reinterpret_cast<png_const_bytep>(&png[place])); };
+  constexpr size_t kSignatureBytes = 8;
+  constexpr size_t kAroundContent = 12;  // length and name before it, its CRC behind it
+  for (size_t place = kSignatureBytes; png.size() - place >= kAroundContent;) {
+    const size_t size = number_at(place);
+    if (size > png.size() - place - kAroundContent) break;
+    const std::string_view chunk = png.substr(place + 4, 4 + size);
+    place += kAroundContent + size;
+    if (chunk.starts_with("IEND")) break;
+    if (!chunk.starts_with("eXIf")) continue;
+    const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+    if (crc == number_at(place - 4)) return exif_orientation(chunk.substr(4));
+  }
+  return 1;
+}
 
 // Of one pixel of `channels` values the last of which is alpha.
 void lay_over(const uint8_t* pixels, int64_t num_pixels, int channels, const std::array<uint8_t, 3>& background,
@@ -48,7 +68,6 @@ class PngReader final : public PictureReader {
   bool has_alpha() const { return (png_get_color_type(png_, info_) & PNG_COLOR_MASK_ALPHA) != 0; }
   bool has_transparent_color() const { return png_get_valid(png_, info_, PNG_INFO_tRNS) != 0; }
   void set_transformations(int channels);
-  int orientation();
   void read_rows(const ImageRegion& region, const PixelForm& form, int channels, uint8_t* pixels);
 
   static PngReader& of(png_structp png) { return *static_cast<PngReader*>(png_get_error_ptr(png)); }
@@ -108,13 +127,6 @@ void PngReader::open() {
   has_header_only_ = true;
 }
 
-int PngReader::orientation() {
-  png_uint_32 size = 0;
-  png_bytep exif = nullptr;
-  if (png_get_eXIf_1(png_, info_, &size, &exif) == 0) return 1;
-  return exif_orientation({reinterpret_cast<const char*>(exif), size});
-}
-
 ImageInfo PngReader::start(std::string_view bytes, const ImageLimits& limits) {
   bytes_ = bytes;
   open();
@@ -122,7 +134,7 @@ ImageInfo PngReader::start(std::string_view bytes, const ImageLimits& limits) {
                  .height = png_get_image_height(png_, info_),
                  .width = png_get_image_width(png_, info_),
                  .channels = png_get_channels(png_, info_),
-                 .orientation = orientation()};
+                 .orientation = orientation_of(bytes)};
   check_pixels(info.height, info.width, limits);
   if (png_get_color_type(png_, info_) == PNG_COLOR_TYPE_PALETTE) info.channels = has_transparent_color() ? 4 : 3;
   return info;

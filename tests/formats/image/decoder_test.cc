@@ -140,12 +140,32 @@ TEST(ImageDecoder, TurnsAPictureUprightWhereThatIsAskedFor) {
                                                      {6, 3, 5, 2, 4, 1}, {3, 6, 2, 5, 1, 4}};
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const std::string exif = test::png_chunk("eXIf", test::exif_data(orientation, orientation % 2 == 0));
-    const std::string bytes = written_png(picture, {.chunks = exif});
-    const Picture turned = decoded(bytes, {.applies_orientation = true});
-    EXPECT_EQ(turned.pixels, upright[orientation - 1]);
-    EXPECT_EQ(turned.height, orientation >= 5 ? 3 : 2);
-    EXPECT_EQ(decoded(bytes).pixels, picture.pixels);
+    // Before the pixels, and behind them, before the last chunk.
+    std::string behind = written_png(picture);
+    behind.insert(behind.size() - 12, exif);
+    for (const std::string& bytes : {written_png(picture, {.chunks = exif}), behind}) {
+      const Picture turned = decoded(bytes, {.applies_orientation = true});
+      EXPECT_EQ(turned.pixels, upright[orientation - 1]);
+      EXPECT_EQ(turned.height, orientation >= 5 ? 3 : 2);
+      EXPECT_EQ(decoded(bytes).pixels, picture.pixels);
+    }
   }
+}
+
+TEST(ImageDecoder, TakesNoOrientationOfAPngFromDataThatAreDamagedOrCut) {
+  const std::string png = written_png(drawn_picture(5, 8, 3));
+  const std::string exif = test::png_chunk("eXIf", test::exif_data(6));
+  const std::string end = png.substr(png.size() - 12);
+  const std::string start = png.substr(0, png.size() - 12);
+  EXPECT_EQ(read_image_info(start + exif + end).orientation, 6);
+  std::string damaged = exif;
+  damaged.back() ^= 1;
+  EXPECT_EQ(read_image_info(start + damaged + end).orientation, 1);
+  EXPECT_EQ(read_image_info(start + damaged + exif + end).orientation, 6);
+  EXPECT_EQ(read_image_info(start + exif.substr(0, exif.size() - 1)).orientation, 1);
+  EXPECT_EQ(read_image_info(start + end + exif).orientation, 1);
+  // A length beyond the file.
+  EXPECT_EQ(read_image_info(start + "\xff\xff\xff\xff" + exif.substr(4)).orientation, 1);
 }
 
 TEST(ImageDecoder, KeepsNothingOfThePictureBefore) {

@@ -71,7 +71,7 @@ float between(const std::pair<double, double>& range, uint32_t word) {
   return static_cast<float>(range.first + (range.second - range.first) * (both_sides(word) + 1) / 2);
 }
 
-// Red, green and blue from 0 to 1, by way of HSV (Smith, "Color gamut transform pairs", 1978). The hue is in sixths.
+// Red, green and blue, of any scale, by way of HSV (Smith, "Color gamut transform pairs", 1978). The hue is in sixths.
 void change_colour(float* rgb, float saturation_factor, float turns) {
   const float most = std::max({rgb[0], rgb[1], rgb[2]});
   const float range = most - std::min({rgb[0], rgb[1], rgb[2]});

@@ -18,8 +18,8 @@ struct AugmentImagesOptions {
   bool rotate = false;                     ///< by 0, 90, 180 or 270 degrees; images must be square. Default: false
   bool flip_left_right = false;            ///< every second one. Default: false
   bool flip_up_down = false;               ///< every second one. Default: false
-  /// A number from -brightness to brightness is added to all values; of uint8 and int32 images in parts of 255.
-  /// Default: 0
+  /// A number from -brightness to brightness is added to all values; of uint8 and int32 images in parts of 255. Floats
+  /// after `resize` are from 0 to 255 mostly: 25.5 there, or augment before it. Default: 0
   double brightness = 0;
   /// The distance of values to the mean of their channel is multiplied by a number from the first to the second, which
   /// must not be negative. Default: 1 to 1
@@ -51,9 +51,9 @@ struct AugmentImagesOptions {
 ///
 /// Images are [height,width,channels], and in batches [rows,height,width,channels], with the same result: what is drawn
 /// is a pure function of seed, epoch and the row's number. uint8 and int32 images hold 0 to 255: they are rounded and
-/// cut to that, once, when values change; of float32 images saturation and hue take values from 0 to 1. An image that
-/// is not square and is to be rotated makes its element an error, and so does one that has not 3 channels where
-/// saturation or hue change.
+/// cut to that, once, when values change. float32 images have any scale, on which all but brightness is the same. An
+/// image that is not square and is to be rotated makes its element an error, and so does one that has not 3 channels
+/// where saturation or hue change.
 class AugmentImagesOperator final : public MapOperator {
  public:
   /// `occurrence`: how many of these stand before it. Throws `kInvalidArgument` for features that are no images or

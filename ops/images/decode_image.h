@@ -51,8 +51,8 @@ struct DecodeImageOptions {
 ///
 /// With a crop only what is kept is decoded: the same pixels as in the whole picture. A picture that is smaller than
 /// the window is the error `wrong_shape`; windows that are drawn are others than those of a `crop` that follows. Pixels
-/// are those of `tf.io.decode_image(dtype=uint8)` with `dct_method="INTEGER_ACCURATE"` (see ImageDecoder). Bytes that
-/// are no picture, one that is cut or damaged, and one beyond a limit are the element's error.
+/// are those of `tf.io.decode_jpeg` with `dct_method="INTEGER_ACCURATE"` and of `tf.io.decode_png` (see ImageDecoder).
+/// Bytes that are no picture, one that is cut or damaged, and one beyond a limit are the element's error.
 ///
 /// A rewrite moves it after shuffle, repeat and take, and pictures of a fixed size after batch, unless a crop is drawn:
 /// until then they stay compressed. Several that stand next to each other move as one.

@@ -251,6 +251,22 @@ TEST(AugmentImagesTest, SaturationAndHueAreChangedByTheCircleOfColours) {
   }
 }
 
+TEST(AugmentImagesTest, ContrastSaturationAndHueOfFloatsAreTheSameOnAnyScale) {
+  BufferPool pool;
+  const auto changed = [&](float scale) {
+    Block block = colours(pool, DType::kFloat32, 50);
+    for (float& value : block.mutable_columns()[0].mutable_values<float>()) value *= scale;
+    const AugmentImagesOptions options{
+        .features = {"x"}, .contrast = {0.5, 1.5}, .saturation = {0.5, 1.75}, .hue = 0.3};
+    const Block all = AugmentImagesOperator(block.schema(), options).apply(std::move(block), pool);
+    const auto values = all.column(0).values<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  std::vector<float> expected = changed(1);
+  for (float& value : expected) value *= 256;  // a power of two rounds nothing
+  EXPECT_EQ(changed(256), expected);
+}
+
 // tf.image.adjust_saturation(tf.image.adjust_hue(x, 0.5), 0) and its like: half a turn gives the complement.
 TEST(AugmentImagesTest, WithoutSaturationWhatIsLeftIsGreyAndWithMoreItIsPure) {
   BufferPool pool;

@@ -147,7 +147,7 @@ TEST_F(TrainSuperResolution, TrainsBothSidesOfAGanInOneStep) {
   }
   EXPECT_THAT(names,
               testing::UnorderedElementsAre("absolute", "perceptual", "adversarial", "told_apart", "psnr", "loss_1"));
-  // Without the adversarial term it becomes another one.
+  // Without the adversarial term it becomes another one, of other images: by 0.2 dB.
   ASSERT_EQ(run_child(gan("no_gan", {"--steps", "60", "--learning-rate", "1e-3"})).exit_code, 0);
   EXPECT_EQ(weights("gan"), weights("no_gan"));
   const ChildResult without =
@@ -155,7 +155,10 @@ TEST_F(TrainSuperResolution, TrainsBothSidesOfAGanInOneStep) {
                                {"--gan", "--overwrite", "--model", run_->path("pixels/model"), "--adversarial", "0",
                                 "--steps", "60", "--learning-rate", "1e-3"}));
   ASSERT_EQ(without.exit_code, 0) << without.err;
-  EXPECT_NE(weights("gan"), weights("no_gan"));
+  const auto psnr = [](const std::string& out) {
+    return events(log(out), "evaluation").rbegin()->second.at("metrics").at("psnr").get<double>();
+  };
+  EXPECT_GT(std::abs(psnr("gan") - psnr("no_gan")), 0.05);
   // The network of its perceptual loss is there, for those who measure.
   EXPECT_FALSE(read_file(run_->path("gan/model/features.safetensors")).empty());
 }
@@ -172,7 +175,7 @@ TEST_F(TrainSuperResolution, TheDiscriminatorLearnsToTellMadeImagesFromHeldOutOn
   };
   EXPECT_LT(value(60, "loss_1"), 0.5 * value(20, "loss_1"));
   EXPECT_GT(value(60, "told_apart"), 0.9);                  // 0.5 is chance
-  EXPECT_EQ(value(60, "absolute"), value(20, "absolute"));  // its loss moves nothing of the generator
+  EXPECT_EQ(value(60, "absolute"), value(20, "absolute"));  // the generator is frozen, what it makes the same
 }
 
 TEST_F(TrainSuperResolution, InterpolatesExactly) {

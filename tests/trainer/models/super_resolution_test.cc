@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -88,11 +90,13 @@ class NoListener final : public GradientListener {
   void gradient_final(int) override {}
 };
 
-std::vector<float> gradients_of(const SuperResolution& model, const FlatBuffer& weights) {
+std::vector<float> gradients_of(const SuperResolution& model, const FlatBuffer& weights,
+                                std::optional<std::span<const int>> trainable = std::nullopt) {
   const auto workspace = model.make_workspace();
   FlatBuffer gradients(model.layout().size());
   NoListener listener;
-  ReplicaContext context{.gradients = gradients.span(), .listener = &listener, .workspace = workspace.get()};
+  ReplicaContext context{
+      .gradients = gradients.span(), .trainable = trainable, .listener = &listener, .workspace = workspace.get()};
   (void)model.train_step(Rows().view(), weights.data(), context);
   return {gradients.data(), gradients.data() + gradients.size()};
 }
@@ -138,6 +142,31 @@ TEST(SuperResolution, GivesNeitherSideTheLossOfTheOther) {
   options.losses.absolute = 5;
   EXPECT_EQ(differing(options, "discriminator."), 0);
   EXPECT_GT(differing(options, "generator."), 0);
+}
+
+// The loss of a side that is frozen is not computed backward at all, so nothing of it can be in the other's gradients.
+TEST(SuperResolution, GivesASideTheSameGradientsWhetherTheOtherIsTrainedOrFrozen) {
+  const SuperResolution model(with_gan());
+  const FlatBuffer weights = start_values(model);
+  const std::vector<float> both = gradients_of(model, weights);
+  const std::span<const Parameter> parameters = model.layout().parameters();
+  for (const std::string side : {"generator.", "discriminator."}) {
+    std::vector<int> trained;
+    for (size_t id = 0; id < parameters.size(); ++id) {
+      if (parameters[id].name.starts_with(side)) trained.push_back(static_cast<int>(id));
+    }
+    const std::vector<float> alone = gradients_of(model, weights, trained);
+    for (const int id : trained) {
+      const Parameter& parameter = parameters[static_cast<size_t>(id)];
+      const auto of = [&](const std::vector<float>& all) {
+        return std::vector<float>(all.begin() + parameter.offset, all.begin() + parameter.offset + parameter.size);
+      };
+      EXPECT_EQ(of(alone), of(both)) << parameter.name;
+      if (parameter.name.ends_with(".weight")) {
+        EXPECT_THAT(of(both), testing::Contains(testing::Ne(0.0F))) << parameter.name;
+      }
+    }
+  }
 }
 
 TEST(SuperResolution, HasTheTermsOfTheirFormulas) {

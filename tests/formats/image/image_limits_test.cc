@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "tests/formats/image/decoded.h"
 #include "tests/support/packed.h"
@@ -28,9 +29,39 @@ std::string with_scans(const std::string& progressive, int num_more) {
   return bytes + '\xff' + static_cast<char>(kEndOfImage);
 }
 
+// A black square, grey: the same compressed rows again and again, so that none but the first are compressed. The side
+// is a multiple of 100.
+std::string black_png(uint32_t side) {
+  const std::string rows(size_t{100} * (side + 1), '\0');
+  std::string once(compressBound(rows.size()), '\0');
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rows.data()));
+  stream.avail_in = static_cast<uInt>(rows.size());
+  stream.next_out = reinterpret_cast<Bytef*>(once.data());
+  stream.avail_out = static_cast<uInt>(once.size());
+  EXPECT_EQ(deflate(&stream, Z_FULL_FLUSH), Z_OK);  // ends at a byte, and what follows refers to nothing before
+  once.resize(stream.total_out);
+  deflateEnd(&stream);
+  std::string packed = "\x78\xda";
+  for (uint32_t row = 0; row < side; row += 100) packed += once;
+  packed += std::string("\x03\0", 2);  // an empty last block
+  // Adler-32 of zeros: their number above 1.
+  const uint64_t sum = uint64_t{side} * (side + 1) % 65521;
+  packed += {static_cast<char>(sum >> 8), static_cast<char>(sum), '\0', '\x01'};
+  const std::string header = test::with_png_size(written_png({1, 1, 1, {0}}), side, side).substr(0, 33);
+  return header + test::png_chunk("IDAT", packed) + test::png_chunk("IEND", "");
+}
+
 TEST(ImageLimits, RefusePicturesOfTooManyPixels) {
-  EXPECT_EQ(decode_refusal(test::with_png_size(written_png(drawn_picture(9, 9, 1)), 30000, 30000)),
-            "out_of_range: 30000 × 30000 pixels are more than the limit of 268435456");
+  const Picture small = decoded(black_png(300));
+  EXPECT_EQ(small.height, 300);
+  EXPECT_EQ(small.pixels, std::vector<uint8_t>(300 * 300, 0));
+  const std::string bomb = black_png(30000);
+  EXPECT_LT(bomb.size(), 1 << 20);
+  EXPECT_EQ(decode_refusal(bomb), "out_of_range: 30000 × 30000 pixels are more than the limit of 268435456");
+  // Nothing else is wrong with it.
+  EXPECT_EQ(test::decode_error(bomb, {.limits = {.most_pixels = 900'000'000}}, 200), std::nullopt);
   std::string jpeg = written_jpeg(drawn_picture(16, 16, 3));
   const size_t frame = test::place_of_marker(jpeg, 0xc0);
   jpeg.replace(frame + 5, 4, "\xff\x00\xff\x01", 4);

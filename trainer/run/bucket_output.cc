@@ -65,10 +65,10 @@ bool never_changes(const fs::path& name) {
   return first == "checkpoints" || first == "best" || first == "model";
 }
 
-// What AtomicFile, AtomicDirectory and remove_directory have not finished.
+// What AtomicFile, AtomicDirectory and remove_directory have not finished, and a log that has not replaced another's.
 bool is_temporary(const fs::path& path) {
   const std::string name = path.filename();
-  return name.starts_with('.') || name.find(".tmp-") != std::string::npos;
+  return name.starts_with('.') || name.find(".tmp-") != std::string::npos || name.ends_with(".new");
 }
 
 // Where file systems have no hard links.

@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -101,6 +102,9 @@ std::unique_ptr<OutputFile> open_output_anywhere(const std::string& path, const 
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
                           .message = "if_absent is of objects in buckets, not of local files",
                           .shard = path});
+  }
+  if (std::error_code unknown; std::filesystem::is_directory(path, unknown)) {  // which only `commit` would find
+    throw ErrorException({.code = ErrorCode::kIo, .message = "cannot create the file: it is a folder", .shard = path});
   }
   return std::make_unique<AtomicFile>(path);
 }

@@ -99,6 +99,7 @@ TEST(RoutedStorage, RefusesWhatCannotBeWritten) {
   EXPECT_THROW((void)open_output_anywhere("/no/such/folder/a"), ErrorException);
   const test::TemporaryFolder folder;
   EXPECT_THROW((void)open_output_anywhere(folder.path("a"), {.if_absent = true}), ErrorException);
+  EXPECT_THROW((void)open_output_anywhere(folder.path("")), ErrorException);
 }
 
 TEST(RoutedStorage, JoinsFolderAndName) {

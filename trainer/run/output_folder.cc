@@ -201,6 +201,7 @@ OutputFolder::OutputFolder(const RunOptions& options) : options_(options) {
 
 OutputFolder::~OutputFolder() {
   std::error_code code;
+  if (fs::is_empty(log(), code)) fs::remove(log(), code);  // nothing had begun
   for (const fs::path& folder : made_) fs::remove(folder, code);
 }
 

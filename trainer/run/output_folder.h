@@ -43,7 +43,7 @@ class OutputFolder {
   /// Makes the folder. An earlier run there stays until this one's first step. Throws as
   /// `check_output_folder`, FolderLock and the file system do.
   explicit OutputFolder(const RunOptions& options);
-  /// Folders that it made are removed where nothing is in them: of a run that was refused.
+  /// An empty log and folders that it made are removed where nothing else is in them: of a run that was refused.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;

@@ -212,7 +212,8 @@ TEST_F(ToyRun, KeepsTheBestByAMetricAndStopsByTheSame) {
   EXPECT_EQ(kept[0].at("evaluation_spearman"), highest);
   EXPECT_THAT(refusal(with(options, {"--patience", "1", "--keep-best-by", "accuracy"})),
               HasSubstr("an evaluation has no metric 'accuracy'; there are: loss, spearman"));
-  EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
+  EXPECT_THAT(refusal(with(options, {"--keep-best", "1", "--keep-best-by", "accuracy"})), HasSubstr("no metric"));
+  EXPECT_FALSE(fs::exists(folder_.path("refused")));
   EXPECT_THAT(refusal({"--keep-best-by", "spearman"}), HasSubstr("--keep-best-by says nothing without"));
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
            {"--keep-best", "1"}, {"--patience", "0"}, {"--evaluate-every", "2epochs"}}) {

@@ -56,8 +56,9 @@ void ShardSetBucket::add(const std::string& name) {
   });
 }
 
-void ShardSetBucket::commit(const std::vector<ShardSetFile>& files) {
+void ShardSetBucket::commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) {
   for (const ShardSetFile& file : files) upload_.put(file.name, file.text);
+  before_whole();
   upload_.commit();
 }
 

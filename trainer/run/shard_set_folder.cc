@@ -130,7 +130,7 @@ std::vector<fs::path> ShardSetFolder::entries_in(const fs::path& folder) const {
   return entries;
 }
 
-void ShardSetFolder::commit(const std::vector<ShardSetFile>& files) {
+void ShardSetFolder::commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) {
   for (const ShardSetFile& file : files) write_atomically((incomplete_ / file.name).string(), file.text);
   const fs::path old = incomplete_ / kOld;
   make_folder(old.string());
@@ -151,6 +151,7 @@ void ShardSetFolder::commit(const std::vector<ShardSetFile>& files) {
   lock_->sync();
   std::ranges::for_each(entries_in(incomplete_), put_in_place);
   for (size_t i = files.size() - 1; i > 0; --i) put_in_place(files[i].name);
+  before_whole();
   lock_->sync();  // the shards must have reached the disk before the file that says so
   put_in_place(files[0].name);
   lock_->sync();

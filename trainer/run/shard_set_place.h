@@ -52,8 +52,9 @@ class ShardSetPlace {
   [[nodiscard]] virtual const std::filesystem::path& incomplete() const = 0;
   /// A shard is whole there. `name`: below the set's folder: `train/dataset-0-1000.tfrecord`.
   virtual void add(const std::string& name) = 0;
-  /// Puts the set in place: its shards and these files, of which the first says that it is whole.
-  virtual void commit(const std::vector<ShardSetFile>& files) = 0;
+  /// Puts the set in place: its shards and these files, of which the first says that it is whole; before that one
+  /// `before_whole` is called.
+  virtual void commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) = 0;
 };
 
 }  // namespace millrace

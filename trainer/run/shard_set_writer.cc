@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 namespace {
@@ -56,6 +57,11 @@ void ShardSetWriter::finish_shard(size_t split) {
   ++state.num_shards;
 }
 
+void ShardSetWriter::add_elsewhere(const std::string& path, std::string_view text) {
+  elsewhere_.push_back(open_output_anywhere(path));
+  elsewhere_.back()->write(text);
+}
+
 void ShardSetWriter::finish_shards() {
   for (size_t split = 0; split < splits_.size(); ++split) {
     const SplitState& state = splits_[split];
@@ -72,7 +78,9 @@ void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
     check_name_in_set(file.name);
     if (is_shard_of(options_, file.name)) refuse(fmt::format("'{}' is a name of a shard", file.name));
   }
-  place_->commit(files);
+  place_->commit(files, [&] {
+    for (const auto& file : elsewhere_) file->commit();
+  });
 }
 
 }  // namespace millrace

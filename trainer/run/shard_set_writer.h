@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/formats/storage/output_file.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "millrace/trainer/run/shard_set_place.h"
 
@@ -47,6 +48,10 @@ class ShardSetWriter {
   [[nodiscard]] std::string temporary_path(const std::string& name) const {
     return (place_->incomplete() / name).string();
   }
+  /// A file elsewhere that belongs to the set, by its path or URL: written now, and put in place by `commit` while a
+  /// local folder holds no whole set. So wherever a process is killed, no set that says that it is whole stands beside
+  /// such a file of another one; in a bucket it may, until the program is run again. Throws as `open_output_anywhere`.
+  void add_elsewhere(const std::string& path, std::string_view text);
   /// Ends the last shards, so that the numbers below are final.
   void finish_shards();
   int64_t num_records(size_t split) const { return splits_.at(split).num_records; }
@@ -71,7 +76,8 @@ class ShardSetWriter {
   const ShardSetOptions options_;
   bool failed_ = false;  // a record is not in its shard
   std::unique_ptr<ShardSetPlace> place_;
-  std::set<std::string> names_;     // of the shards that are whole
+  std::set<std::string> names_;  // of the shards that are whole
+  std::vector<std::unique_ptr<OutputFile>> elsewhere_;
   std::vector<SplitState> splits_;  // whose shards end before their place
 };
 

@@ -170,6 +170,28 @@ TEST(ShardSetWriter, WhatComesBesideTheShardsMeanwhileStays) {
   EXPECT_TRUE(fs::exists(folder.path("train/dataset-0-5.tfrecord")));
 }
 
+TEST(ShardSetWriter, PutsFilesElsewhereInPlaceWithTheSet) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& text, const std::string& second) {
+    ShardSetWriter writer(folder.path("set"), files_of_folds());
+    writer.add_elsewhere(folder.path("first.csv"), text);
+    writer.add_elsewhere(folder.path(second), text);
+    EXPECT_NE(test::read_file(folder.path("first.csv")), text);
+    writer.commit({{.name = "statistics.json", .text = text}});
+  };
+  write("old", "second.csv");
+  EXPECT_EQ(test::read_file(folder.path("first.csv")), "old");
+  EXPECT_EQ(test::read_file(folder.path("second.csv")), "old");
+  const auto before = files_below(folder.path(""));
+  EXPECT_THROW(write("new", "none/second.csv"), ErrorException);
+  EXPECT_THROW(write("new", "set"), ErrorException);
+  EXPECT_TRUE(files_below(folder.path("")) == before);
+  write("new", "second.csv");
+  for (const char* file : {"first.csv", "second.csv", "set/statistics.json"}) {
+    EXPECT_EQ(test::read_file(folder.path(file)), "new") << file;
+  }
+}
+
 TEST(ShardSetWriter, TemporaryFilesGoWithIt) {
   const TemporaryFolder folder;
   for (const bool commits : {false, true}) {

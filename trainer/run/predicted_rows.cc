@@ -14,14 +14,18 @@
 namespace millrace {
 
 PredictedRows predict_rows(const Model& model, std::span<const float> weights, const Dataset& batches,
-                           const std::string& column, int threads) {
+                           const std::string& column, int threads,
+                           const std::function<void(int64_t rows)>& on_progress) {
   Predictor predictor(model, weights, {.threads = threads});
   PipelineSource source(batches.start({.threads = threads}));
   PredictedRows rows;
+  int64_t num_rows = 0;
   predictor.predict(source, [&](const GlobalBatch& batch, const Predictions& predictions) {
     std::ranges::copy(predictions.values<float>(column), std::back_inserter(rows.predictions));
     const FeatureView* labels = batch.view.find("labels");
     if (labels != nullptr) std::ranges::copy(labels->values<float>(), std::back_inserter(rows.labels));
+    num_rows += batch.view.rows();
+    if (on_progress) on_progress(num_rows);
   });
   return rows;
 }

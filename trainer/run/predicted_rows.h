@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,9 +19,11 @@ struct PredictedRows {
   std::vector<float> predictions = {};
   std::vector<float> labels = {};  ///< the feature `labels`, where there is one
 };
-/// `column`: of the predictions. Throws what model and pipeline do.
+/// `column`: of the predictions. `on_progress` is told after each batch how many rows are predicted, and may be null.
+/// Throws what model, pipeline and `on_progress` do.
 [[nodiscard]] PredictedRows predict_rows(const Model& model, std::span<const float> weights, const Dataset& batches,
-                                         const std::string& column, int threads);
+                                         const std::string& column, int threads,
+                                         const std::function<void(int64_t rows)>& on_progress = nullptr);
 
 /// A row and what is said of it, for people: the largest number first, of equal ones the one that comes first.
 struct ShownRow {

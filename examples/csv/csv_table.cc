@@ -84,6 +84,17 @@ size_t CsvTable::column(const std::string& name) const {
                                    printable(excerpt(fmt::format("{}", fmt::join(names_, ", ")), 300))));
 }
 
+void CsvTable::for_each(const std::function<void(const CsvRow&)>& take) const {
+  Pipeline records = Dataset::csv_records(Shards::files({path_}), {.header = true}).start({.threads = 1});
+  while (const std::optional<Batch> record = records.next()) {
+    try {
+      take(CsvRow(record->values<std::string_view>("record")[0], record->values<int64_t>("line")[0] + 1, names_));
+    } catch (const ErrorException& e) {
+      throw ErrorException({.code = e.error().code, .message = e.error().message, .shard = path_});
+    }
+  }
+}
+
 Dataset CsvTable::rows(std::vector<FeatureSpec> features, std::function<void(const CsvRow&, RowWriter&)> read) const {
   return Dataset::csv_records(Shards::files({path_}), {.header = true})
       .map({.name = "csv_row",

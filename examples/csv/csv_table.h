@@ -53,6 +53,8 @@ class CsvTable {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
+  /// Calls `take` with each record in order. What it throws becomes an error of the file.
+  void for_each(const std::function<void(const CsvRow&)>& take) const;
   /// The records in order, as features that `read` writes. What it throws becomes the error of the record, with file
   /// and place.
   [[nodiscard]] Dataset rows(std::vector<FeatureSpec> features,

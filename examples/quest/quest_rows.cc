@@ -1,6 +1,7 @@
 #include "examples/quest/quest_rows.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,33 +9,30 @@
 
 #include "examples/csv/blank_text.h"
 #include "examples/csv/csv_table.h"
-#include "millrace/formats/error.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
-// For each column the head whose pattern its name matches; the others are no targets.
-std::vector<std::optional<Head>> heads_of(const CsvTable& table, const HeadPatterns& patterns) {
-  const std::vector<std::string>& names = table.names();
-  std::vector<std::optional<Head>> heads(names.size());
+// The columns whose names match the pattern of a head; the others are no targets.
+std::map<size_t, Head> heads_of(const CsvTable& table, const HeadPatterns& patterns) {
+  std::map<size_t, Head> heads;
   for (size_t head = 0; head < patterns.size(); ++head) {
     if (patterns[head].empty()) continue;
     const RE2 pattern(patterns[head], RE2::Quiet);
     const std::string option = fmt::format("--{}-targets '{}'", kHeadNames[head], patterns[head]);
-    if (!pattern.ok()) refuse(fmt::format("{} is no regular expression: {}", option, pattern.error()));
+    require(pattern.ok(), fmt::format("{} is no regular expression: {}", option, pattern.error()));
     bool matched = false;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (!RE2::FullMatch(names[i], pattern)) continue;
-      if (heads[i]) refuse(fmt::format("{}: column '{}' is a target of two heads", table.path(), names[i]));
-      heads[i] = static_cast<Head>(head);
-      matched = true;
+    for (size_t i = 0; i < table.names().size(); ++i) {
+      const std::string& name = table.names()[i];
+      if (!RE2::FullMatch(name, pattern)) continue;
+      matched = heads.emplace(i, static_cast<Head>(head)).second;
+      require(matched, fmt::format("{}: column '{}' is a target of two heads", table.path(), name));
     }
-    if (!matched) refuse(fmt::format("{}: {} matches no column", table.path(), option));
+    require(matched, fmt::format("{}: {} matches no column", table.path(), option));
   }
-  if (std::ranges::none_of(heads, &std::optional<Head>::has_value)) refuse(table.path() + ": no head has a target");
+  require(!heads.empty(), table.path() + ": no head has a target");
   return heads;
 }
 
@@ -58,40 +56,20 @@ float label_of(const CsvRow& row, size_t column) {
 QuestRows read_csv_rows(const std::string& path, const std::optional<HeadPatterns>& heads) {
   const CsvTable table(path);
   QuestRows result;
-  std::vector<size_t> label_columns;
-  if (heads) {
-    const std::vector<std::optional<Head>> head_of = heads_of(table, *heads);
-    for (size_t i = 0; i < head_of.size(); ++i) {
-      if (!head_of[i]) continue;
-      result.targets.push_back({.name = table.names()[i], .head = *head_of[i]});
-      label_columns.push_back(i);
-    }
-  }
-  std::vector<std::pair<std::string, size_t>> texts = {{"title", table.column("question_title")},
-                                                       {"body", table.column("question_body")},
-                                                       {"answer", table.column("answer")}};
-  const bool has_ids = !heads || table.find("qa_id");
-  if (has_ids) texts.emplace_back("id", table.column("qa_id"));
-  std::vector<FeatureSpec> features;
-  features.reserve(texts.size() + 1);
-  for (const auto& [name, column] : texts) features.push_back({.name = name, .dtype = DType::kBytes, .shape = {}});
-  features.push_back({.name = "labels", .dtype = DType::kFloat32, .shape = {kVaries}});
-  const auto read = [&](const CsvRow& row, RowWriter& out) {
-    for (const auto& [name, column] : texts) out.set(name, text_of(row, column));
-    const auto labels = out.make<float>("labels", {{std::ssize(label_columns)}});
-    std::ranges::transform(label_columns, labels.begin(), [&](size_t column) { return label_of(row, column); });
-  };
-  Pipeline pipeline = table.rows(features, read).start({.threads = 1});
-  while (const std::optional<Batch> record = pipeline.next()) {
-    const auto text = [&](const char* name) { return std::string(record->values<std::string_view>(name)[0]); };
-    QuestRow row{.title = text("title"), .body = text("body"), .answer = text("answer")};
-    row.id = has_ids ? text("id") : std::to_string(result.rows.size());
-    row.keys = {row.body};
-    const auto labels = record->values<float>("labels");
-    row.labels.assign(labels.begin(), labels.end());
-    result.rows.push_back(std::move(row));
-  }
-  if (result.rows.empty()) refuse(path + ": no rows after the header");
+  const std::map<size_t, Head> labels = heads ? heads_of(table, *heads) : std::map<size_t, Head>();
+  for (const auto& [column, head] : labels) result.targets.push_back({.name = table.names()[column], .head = head});
+  const std::optional<size_t> id = heads ? table.find("qa_id") : table.column("qa_id");
+  const size_t title = table.column("question_title");
+  const size_t body = table.column("question_body");
+  const size_t answer = table.column("answer");
+  table.for_each([&](const CsvRow& row) {
+    QuestRow read{.title = text_of(row, title), .body = text_of(row, body), .answer = text_of(row, answer)};
+    read.id = id ? text_of(row, *id) : std::to_string(result.rows.size());
+    read.keys = {read.body};
+    for (const auto& [column, head] : labels) read.labels.push_back(label_of(row, column));
+    result.rows.push_back(std::move(read));
+  });
+  require(!result.rows.empty(), path + ": no rows after the header");
   return result;
 }
 
@@ -106,9 +84,7 @@ QuestRows rows_of_packages(const std::vector<Package>& packages, const std::vect
     QuestRow& row = result.rows.emplace_back(QuestRow{
         .id = package.name, .title = package.synopsis, .body = package.paragraphs[0], .answer = package.answer()});
     row.keys = {package.source, row.body, row.answer};
-    for (const std::string& tag : tags) {
-      row.labels.push_back(std::ranges::count(package.tags, tag) > 0 ? 1.0F : 0.0F);
-    }
+    for (const std::string& tag : tags) row.labels.push_back(std::ranges::count(package.tags, tag) > 0 ? 1.0F : 0.0F);
   }
   return result;
 }

@@ -68,6 +68,18 @@ TEST_F(CsvTableOf, ThatIsNotThereIsAFileAndNoShard) {
       ThrowsMessage<ErrorException>("io: the CSV: cannot open: No such file or directory (file /no/such/rows.csv)"));
 }
 
+TEST_F(CsvTableOf, GivesEachRecordAndNamesFileAndLineOfWhatIsRefused) {
+  const CsvTable table(file("a,b\n1,x\n2,\"y\nz\"\n3,bad\n4,w\n"));
+  std::vector<std::string> taken;
+  const auto take = [&](const CsvRow& row) {
+    if (row.text(1) == "bad") row.refuse(1, "it is bad");
+    taken.push_back(row.text(1));
+  };
+  EXPECT_THAT([&] { table.for_each(take); },
+              ThrowsMessage<ErrorException>("parse: line 5, column 'b': it is bad (file " + table.path() + ")"));
+  EXPECT_THAT(taken, ElementsAre("x", "y\nz"));
+}
+
 TEST_F(CsvTableOf, SaysInWhichLineAndColumnWhatIsWrong) {
   EXPECT_THAT(message_of("a,b\n1,\"x\ny\"\n1\n"),
               AllOf(HasSubstr("line 4: 1 fields, and 2 in the header"), HasSubstr("rows.csv")));

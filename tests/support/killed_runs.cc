@@ -40,6 +40,20 @@ void kill_at_random_moments(const std::vector<std::string>& command, const std::
   }
 }
 
+int kill_at_each_call(const std::vector<std::string>& command, const std::function<void()>& check) {
+  constexpr int kMostCalls = 500;
+  for (int call = 1; call < kMostCalls; ++call) {
+    SCOPED_TRACE(fmt::format("call {}", call));
+    const ChildResult result = run_child(command, {.environment = {fmt::format("MILLRACE_FILE_FAULT=kill={}", call)}});
+    check();
+    if (result.exit_code == 0) return call - 1;
+    EXPECT_EQ(result.signal, SIGKILL) << result.err;
+    if (testing::Test::HasFailure()) return 0;
+  }
+  ADD_FAILURE() << "it never came to its end";
+  return 0;
+}
+
 void expect_part_of_set(const std::string& folder, const std::map<std::string, std::string>& whole) {
   if (!std::filesystem::exists(folder)) return;
   auto left = files_below(folder);

@@ -20,6 +20,10 @@ namespace millrace::test {
 void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check,
                             int kills = num_kills());
 
+/// Kills a program with file_faults.cc and faults_from_environment.cc at its first call that changes a file, then at
+/// the second, and so on, until it ends well. `check` looks at what is there after each. Gives how often it was killed.
+int kill_at_each_call(const std::vector<std::string>& command, const std::function<void()>& check);
+
 /// What a program that writes a set of shards has left where it was killed: files of the `whole` set and no others, and
 /// all of them where `statistics.json` says so. Below `.incomplete-shards` may be anything.
 void expect_part_of_set(const std::string& folder, const std::map<std::string, std::string>& whole);

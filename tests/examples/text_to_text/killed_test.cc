@@ -22,27 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 using test::ChildResult;
 using test::files_below;
+using test::kill_at_each_call;
 using test::read_file;
 using test::run_child;
 using test::SmallRun;
 using test::write_file;
-
-constexpr int kMostCalls = 500;
-
-// Kills a program at its first call that changes a file, then at the second, and so on. `check` looks at what is there
-// after each. Gives how often it was killed.
-int kill_at_each_call(const std::vector<std::string>& command, const std::function<void()>& check) {
-  for (int call = 1; call < kMostCalls; ++call) {
-    SCOPED_TRACE(fmt::format("call {}", call));
-    const ChildResult result = run_child(command, {.environment = {fmt::format("MILLRACE_FILE_FAULT=kill={}", call)}});
-    check();
-    if (result.exit_code == 0) return call - 1;
-    EXPECT_EQ(result.signal, SIGKILL) << result.err;
-    if (testing::Test::HasFailure()) return 0;
-  }
-  ADD_FAILURE() << "it never came to its end";
-  return 0;
-}
 
 // Loss and rate of each report, and what each evaluation says, by step.
 std::map<std::string, std::string> numbers_in(const std::string& log) {

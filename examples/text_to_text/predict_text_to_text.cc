@@ -16,6 +16,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/metrics/confusion_matrix.h"
@@ -82,6 +83,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   const auto found = std::ranges::find(kSplitNames, split);
   if (found == kSplitNames.end()) refuse(fmt::format("--split is '{}', must be train, validation or test", split));
   options.split = static_cast<size_t>(found - kSplitNames.begin());
+  options.columns.needs_label = was_given(*given, "class-column");
+  require_different_files({{"csv", options.csv}, {"out", options.out}});
   options.json = given->contains("json");
   return options;
 }
@@ -147,7 +150,7 @@ class Answers {
       shown_.push_back({{"id", id}, {"text", text}, {"word", word}, {"class", name(said)}, {"is", name(truth)}});
       return;
     }
-    std::cout << fmt::format("row {}: {}\n  the model says '{}', {}", id, text, word,
+    std::cout << fmt::format("row {}: {}\n  the model says '{}', {}", printable(id), printable(text), printable(word),
                              said == kNoClass ? "no class" : name(said).get<std::string>());
     if (truth != kNoClass)
       std::cout << (said == truth ? ": right" : ": wrong, it is " + name(truth).get<std::string>());

@@ -29,7 +29,7 @@ usage: examples/text_to_text/run.sh [options]
 model and training: more about them, and about those without a default here, in train_text_to_text --help
   --steps N              $(default steps)
   --epochs N             in place of --steps
-  --learning-rate X      $(default learning-rate). Give 1e-5 to 1e-4 with --model
+  --learning-rate X      $(default learning-rate), with --model 1e-4
   --warmup-steps N       Default: 100, or --steps where that is less; 5% with --epochs or --phase
   --phase SPEC           may be repeated
   --report-every N       $(default report-every)
@@ -52,6 +52,7 @@ need_file csv packages
 need_folder model
 [ -z "${is_given[resume]+x}" ] || refuse_given "is of the rows, which are as they are with --resume" csv packages \
   prepare-option
+[ -z "${value[model]+x}" ] || [ -n "${is_given[learning-rate]+x}" ] || value[learning-rate]=1e-4
 settle_length 100 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")

@@ -42,7 +42,7 @@ void TextColumns::refuse_in(const boost::program_options::variables_map& given, 
 
 Dataset csv_rows(const std::string& path, const TextColumns& columns, const TextTask& task, bool needs_class) {
   const CsvTable table(path);
-  const auto label = needs_class ? table.column(columns.label) : table.find(columns.label);
+  const auto label = needs_class || columns.needs_label ? table.column(columns.label) : table.find(columns.label);
   const auto read = [id = table.column(columns.id), title = table.column(columns.title),
                      body = table.column(columns.body), label, task, needs_class](const CsvRow& row, RowWriter& out) {
     const std::string title_text = row.text(title);

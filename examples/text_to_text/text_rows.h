@@ -20,6 +20,7 @@ struct TextColumns {
   std::string title = "Title";
   std::string body = "Body";
   std::string label = "Y";
+  bool needs_label = false;  ///< whether that one must be there. Default: false, only where rows need a class
 
   void add_to(boost::program_options::options_description& options);
   /// Throws `kInvalidArgument` where one of them was given: `--NAME why`.

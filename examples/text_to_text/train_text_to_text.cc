@@ -27,6 +27,7 @@ struct Options {
                     .global_batch = 32,
                     .phase = {.weight_decay = 0.01},
                     .clip_norm = 1,
+                    .keep_best = 1,
                     .keep_best_by = "accuracy"};
   std::string rows = {};  // folder; empty: OUT/rows
   T5Options t5 = {};

@@ -232,6 +232,19 @@ TEST(RunExample, AsksForNoEvaluationByItselfWhereThereAreNoValidationRows) {
   }
 }
 
+TEST(RunExample, TrainsAGivenT5AtARateForOneThatHasLearnt) {
+  const ScriptsAlone scripts;
+  const auto training = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--packages", scripts.path("texts")});
+    EXPECT_EQ(scripts.run({.name = "text_to_text"}, options).exit_code, 0);
+    return calls_of(scripts.calls(), "train_text_to_text").back();
+  };
+  EXPECT_THAT(training({}), HasSubstr(" --learning-rate 1e-3 "));
+  EXPECT_THAT(training({"--model", scripts.path("bin")}), HasSubstr(" --learning-rate 1e-4 "));
+  EXPECT_THAT(training({"--model", scripts.path("bin"), "--learning-rate", "2e-5"}),
+              HasSubstr(" --learning-rate 2e-5 "));
+}
+
 TEST(RunExample, TakesNoOptionsOfTheDataWhereItGoesOnWithThoseThereAre) {
   const ScriptsAlone scripts;
   const std::vector<std::pair<std::string, std::vector<std::string>>> options = {

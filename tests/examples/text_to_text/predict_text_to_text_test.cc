@@ -167,6 +167,12 @@ TEST_F(PredictTextToText, ShowsRowsWithTheClassOfTheWordAndWhetherItIsRight) {
   EXPECT_EQ(json["shown"][0]["is"], "HQ");
 }
 
+TEST_F(PredictTextToText, ShowsTextsOfOthersAsATerminalTakesThem) {
+  write_file(run_->path("wild.csv"), "Id,Title,Body\n1\x1b[2J,a title,a text\n");
+  EXPECT_THAT(predict({"--csv", run_->path("wild.csv"), "--show", "1"}).out,
+              AllOf(HasSubstr("row 1\\x1b[2J: quality: a title"), Not(HasSubstr("\x1b"))));
+}
+
 TEST_F(PredictTextToText, PredictsRowsThatWerePreparedWithTheBestModel) {
   const ChildResult result = predict({"--rows", run_->path("rows"), "--split", "validation", "--json"}, "run/best");
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -229,6 +235,9 @@ TEST_F(PredictTextToText, RefusesWhatItCannotRead) {
   EXPECT_THAT(refused("Id,Title,Body,Y\n1,a,b,\n2,a,b,NO\n"), HasSubstr("line 3, column 'Y': 'NO' is no class"));
   EXPECT_THAT(refused("Id,Title,Body\n1,a,b\n2,,\n"), HasSubstr("line 3, column 'Body': there is no text"));
   EXPECT_THAT(refused("Id,Body\n1,a\n"), HasSubstr("has no column 'Title'"));
+  const std::string csv = run_->path("questions.csv");
+  EXPECT_THAT(refusal({"--csv", csv, "--class-column", "Nope"}), HasSubstr("has no column 'Nope'"));
+  EXPECT_THAT(refusal({"--csv", csv, "--out", csv}), HasSubstr("--csv and --out are both "));
   EXPECT_THAT(refusal({"--csv", "a", "--rows", "b"}), HasSubstr("give either --csv or --rows"));
   EXPECT_THAT(refusal({"--csv", run_->path("questions.csv")}, "rows"), HasSubstr("no model in"));
   EXPECT_THAT(refusal({"--rows", run_->path("rows"), "--split", "dev"}), HasSubstr("--split is 'dev'"));

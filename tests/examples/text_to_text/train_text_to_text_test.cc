@@ -65,8 +65,8 @@ class TrainTextToText : public testing::Test {
 SmallRun* TrainTextToText::run_ = nullptr;
 
 TEST_F(TrainTextToText, LearnsTheClassAndSavesAT5) {
-  const ChildResult result = run_child(run_->training(
-      "run", {"--json", "--steps", "100", "--dropout", "0", "--keep-best", "1", "--evaluate-every", "50"}));
+  const ChildResult result =
+      run_child(run_->training("run", {"--json", "--steps", "100", "--dropout", "0", "--evaluate-every", "50"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_GT(json.at("evaluation_accuracy").get<double>(), 0.9);
@@ -77,6 +77,18 @@ TEST_F(TrainTextToText, LearnsTheClassAndSavesAT5) {
   EXPECT_EQ(load_text_task(run_->path("run/model")).names(), (std::vector<std::string>{"LQ_CLOSE", "LQ_EDIT", "HQ"}));
   EXPECT_EQ(read_file(run_->path("run/model/tokenizer.json")), read_file(run_->path("rows/tokenizer.json")));
   EXPECT_FALSE(test::files_below(run_->path("run/best")).empty());
+}
+
+TEST_F(TrainTextToText, KeepsNoBestModelWhereNothingIsEvaluated) {
+  ASSERT_EQ(
+      run_child({test::kPrepareTextToText, "--csv", run_->path("questions.csv"), "--out", run_->path("unvalidated"),
+                 "--vocab-size", "200", "--max-length", "48", "--validation-share", "0"})
+          .exit_code,
+      0);
+  const ChildResult result = run_child(run_->training("no-best", {"--rows", run_->path("unvalidated")}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(run_->path("no-best/model/config.json")));
+  EXPECT_FALSE(std::filesystem::exists(run_->path("no-best/best")));
 }
 
 // Every batch has fewer rows than there are replicas, and the last one of an epoch still fewer.

@@ -12,6 +12,7 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
+#include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
@@ -22,6 +23,7 @@
 #include "millrace/trainer/run/cross_validation.h"
 #include "millrace/trainer/run/local_copy.h"
 #include "millrace/trainer/run/predicted_rows.h"
+#include "millrace/trainer/stop_signals.h"
 
 namespace {
 
@@ -43,7 +45,10 @@ struct Options {
   int64_t global_batch = 64;
   int threads = 0;
   bool json = false;
+  std::function<void(int64_t fold, int64_t rows)> on_progress;  // so many are predicted with the model of a fold
 };
+
+struct Interrupted {};  // thrown where a signal has come
 
 struct Models {
   std::vector<FoldModel> best = {};
@@ -90,6 +95,7 @@ std::optional<Options> parse(int argc, char** argv) {
   options.json = given->contains("json");
   require(!options.shards.empty() || !options.csv.empty(), "nothing to do: give --csv FILE, or --shards DIR, or both");
   if (options.out.empty()) options.out = options.models + "/submission.csv";
+  require_different_files({{"csv", options.csv}, {"out", options.out}});
   return options;
 }
 
@@ -107,9 +113,10 @@ Models find_models(const Options& options) {
   return models;
 }
 
-PredictedRows say(const Options& options, const Models& models, const std::string& folder, const Dataset& batches) {
-  const QuestionAnswerRoberta model(load_roberta_config(folder), models.format.by_head());
-  return predict_rows(model, load_parameters(folder, model.layout()).span(), batches, "logits", options.threads);
+PredictedRows say(const Options& options, const Models& models, const FoldModel& best, const Dataset& batches) {
+  const QuestionAnswerRoberta model(load_roberta_config(best.folder), models.format.by_head());
+  return predict_rows(model, load_parameters(best.folder, model.layout()).span(), batches, "logits", options.threads,
+                      [&](int64_t rows) { options.on_progress(best.fold, rows); });
 }
 
 // Of rows that the folds' models have not seen, on the scale of the predictions that are binned.
@@ -119,9 +126,10 @@ BinningGain gain_of(const Options& options, const Models& models) {
   const auto columns = std::ssize(set.format.targets);
   std::vector<FoldScores> folds;
   folds.reserve(models.best.size());
-  for (const auto& [fold, folder] : models.best) {
-    const QuestData data(options.shards, set, fold, {.global_batch = options.global_batch, .dynamic = !set.padded});
-    const PredictedRows said = say(options, models, folder, data.validation_batches());
+  for (const FoldModel& best : models.best) {
+    const QuestData data(options.shards, set, best.fold,
+                         {.global_batch = options.global_batch, .dynamic = !set.padded});
+    const PredictedRows said = say(options, models, best, data.validation_batches());
     folds.push_back(fold_scores(ensemble(options.ensemble, {&said.predictions, 1}, columns), said.labels, columns));
   }
   return binning_gain(folds);
@@ -140,40 +148,51 @@ std::vector<double> predict(const Options& options, const Models& models, const 
   const Dataset batches =
       parse_quest(examples, models.format, /*padded=*/true, /*labelled=*/false).batch(options.global_batch);
   std::vector<std::vector<float>> logits;
-  for (const FoldModel& model : models.best) logits.push_back(say(options, models, model.folder, batches).predictions);
+  for (const FoldModel& best : models.best) logits.push_back(say(options, models, best, batches).predictions);
   return ensemble(options.ensemble, logits, std::ssize(models.format.targets));
 }
 
 int run(int argc, char** argv) {
-  const auto options = parse(argc, argv);
+  auto options = parse(argc, argv);
   if (!options) return 0;
   const WorkerLimit limit(checked_threads(options->threads));
   const Models models = find_models(*options);
   const QuestRows rows = options->csv.empty() ? QuestRows() : read_csv_rows(options->csv, std::nullopt);
-  const BinningGain gain = options->shards.empty() ? BinningGain() : gain_of(*options, models);
-  std::vector<std::string> names;
-  names.reserve(models.format.targets.size());
-  for (const QuestTarget& target : models.format.targets) names.push_back(target.name);
+  const StopSignals signals;
+  const std::unique_ptr<OutputFile> file = rows.rows.empty() ? nullptr : open_output_anywhere(options->out);
+  BinningGain gain;
+  std::vector<double> values;
+  try {
+    TerminalLine line;
+    options->on_progress = [&](int64_t fold, int64_t done) {
+      if (signals.requested()) throw Interrupted();
+      if (line.due()) line.show(fmt::format("fold {}: {} rows", fold, done));
+    };
+    if (!options->shards.empty()) gain = gain_of(*options, models);
+    if (file) values = predict(*options, models, rows.rows);
+  } catch (const Interrupted&) {
+    std::cerr << "predict_quest: interrupted; nothing is written\n";
+    return signals.exit_code();
+  }
+  std::vector<std::string> names(models.format.targets.size());
+  std::ranges::transform(models.format.targets, names.begin(), &QuestTarget::name);
   nlohmann::ordered_json json = {{"targets", names}, {"folds", models.folds}, {"rows", rows.rows.size()}};
   std::string text = fmt::format("models of the folds {}\n", fmt::join(models.folds, " "));
   if (!gain.raw.empty()) {
     json.update(to_json(gain));
     text += to_text(gain, names, models.folds);
   }
-  if (!rows.rows.empty()) {
-    const std::vector<double> values = predict(*options, models, rows.rows);
-    std::vector<std::string> ids;
-    ids.reserve(rows.rows.size());
-    for (const QuestRow& row : rows.rows) {
-      ids.push_back(row.id);
-      if (std::ssize(ids) > options->show) continue;
-      const auto said = std::span(values).subspan((ids.size() - 1) * names.size());
-      const ShownRow shown = shown_row(row.id, row.title, names, said);
+  if (file) {
+    std::vector<std::string> ids(rows.rows.size());
+    std::ranges::transform(rows.rows, ids.begin(), &QuestRow::id);
+    for (size_t i = 0; i < std::min(ids.size(), static_cast<size_t>(options->show)); ++i) {
+      const auto said = std::span(values).subspan(i * names.size());
+      const ShownRow shown = shown_row(ids[i], rows.rows[i].title, names, said);
       json["shown"].push_back(to_json(shown));
       text += fmt::format("\n{}", to_text(shown));
     }
-    write_anywhere(options->out,
-                   csv_of_numbers("qa_id", names, ids, options->binning ? binned_columns(values, gain.bins) : values));
+    file->write(csv_of_numbers("qa_id", names, ids, options->binning ? binned_columns(values, gain.bins) : values));
+    file->commit();
     json["out"] = options->out;
     text += fmt::format("\n{} rows predicted: {}\n", ids.size(), options->out);
   }

@@ -11,8 +11,8 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
+#include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/json/names.h"
-#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
 #include "millrace/trainer/stop_signals.h"
@@ -23,9 +23,8 @@ using namespace millrace;
 namespace po = boost::program_options;
 
 constexpr const char* kAbout =
-    "Turns questions with their answers into the TFRecord shards of a cross validation, a shard to train on and one "
-    "to\n"
-    "validate on for each fold. Shards of an earlier run are replaced when all new ones are written.";
+    "Turns questions with their answers into the TFRecord shards of a cross validation, for each fold one to train\n"
+    "on and one to validate on. Shards of an earlier run are replaced when all new ones are written.";
 
 struct Options {
   std::string csv;  // either this or `packages`
@@ -36,6 +35,7 @@ struct Options {
   TaggedPackagesOptions choice;
   std::string test_csv;
   std::string other_texts;
+  std::string rows_to_predict;
   SequenceLimits limits;
   QuestSetOptions set;
   bool json = false;
@@ -55,6 +55,8 @@ void check(const Options& options, const po::variables_map& given) {
             fmt::format("--preset and --{} do not go together", name));
   }
   require(options.test_csv.empty() == (options.choice.test_rows == 0), "--test-csv and --test-rows go together");
+  require_different_files(
+      {{"packages", options.packages}, {"test-csv", options.test_csv}, {"other-texts", options.other_texts}});
 }
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -86,6 +88,7 @@ std::optional<Options> parse(int argc, char** argv) {
       ("test-csv", text(options.test_csv), "the file that they are written to")
       ("other-texts", text(options.other_texts), "of --packages: write the texts of all other sources to this file, a "
        "line each: what an encoder may learn from without having seen a row")
+      ("rows-to-predict", text(options.rows_to_predict), "a CSV for predict_quest: refuse what it would refuse, early")
       ("folds", whole_number(options.set.folds, {2, 1000}), "of the cross validation; rows of one question, of one "
        "source package, or of packages with the same body or answer, are in one")
       ("preset", po::value<std::string>()->notifier(set_preset), "original: the competition's limits, 416, 480 and 64")
@@ -109,16 +112,16 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-void write_other_files(const Options& options, const TaggedPackages& packages) {
+std::vector<ShardSetFile> other_files(const Options& options, const TaggedPackages& packages) {
+  std::vector<ShardSetFile> files;
   if (!options.test_csv.empty()) {
     std::string text = "qa_id,question_title,question_body,answer\n";
-    for (const Package& row : packages.test) {
-      text += csv_record({row.name, row.synopsis, row.paragraphs[0], row.answer()});
-    }
-    write_anywhere(options.test_csv, text);
+    for (const auto& row : packages.test) text += csv_record({row.name, row.synopsis, row.paragraphs[0], row.answer()});
+    files.push_back({.name = options.test_csv, .text = std::move(text)});
   }
-  if (options.other_texts.empty()) return;
-  write_anywhere(options.other_texts, fmt::format("{}\n", fmt::join(packages.other_texts, "\n")));
+  if (options.other_texts.empty()) return files;
+  files.push_back({.name = options.other_texts, .text = fmt::format("{}\n", fmt::join(packages.other_texts, "\n"))});
+  return files;
 }
 
 void print_report(const Options& options, const TaggedPackages& packages, const QuestStatistics& statistics,
@@ -144,9 +147,8 @@ void print_report(const Options& options, const TaggedPackages& packages, const 
         packages.untagged, packages.without_second_paragraph, packages.not_drawn, packages.test.size());
   }
   std::cout << fmt::format(
-      "{} rows in {} groups of at most {}, {} targets; by fold {}\n{:.1f} tokens a question, {:.1f} an answer, {:.1f}% "
-      "padding; {} "
-      "rows had too long a text\nwritten to {} in {:.1f} s\n",
+      "{} rows in {} groups of at most {}, {} targets; by fold {}\n{:.1f} tokens a question, {:.1f} an answer, "
+      "{:.1f}% padding; {} rows had too long a text\nwritten to {} in {:.1f} s\n",
       statistics.rows, statistics.groups, statistics.largest_group, statistics.format.targets.size(),
       fmt::join(statistics.fold_rows, " "), mean(statistics.question_tokens), mean(statistics.answer_tokens),
       100 * padding, statistics.cut_rows, options.out, seconds);
@@ -158,6 +160,10 @@ int run(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   const WorkerLimit limit(checked_threads(options->set.threads));
   const SequenceEncoder encoder(options->tokenizer, options->limits);
+  if (!options->rows_to_predict.empty()) {  // what would end a prediction after all the training
+    Sequences ignored;
+    for (const QuestRow& row : read_csv_rows(options->rows_to_predict, std::nullopt).rows) encoder.encode(row, ignored);
+  }
   TaggedPackages packages;
   QuestRows rows;
   if (options->csv.empty()) {
@@ -168,8 +174,13 @@ int run(int argc, char** argv) {
   }
   const StopSignals signals;
   options->set.stop_requested = [&] { return signals.requested(); };
-  options->set.before_commit = [&] { write_other_files(*options, packages); };
+  options->set.elsewhere = other_files(*options, packages);
+  std::optional<TerminalLine> line(std::in_place);
+  options->set.on_progress = [&](int64_t done) {
+    if (line->due()) line->show(fmt::format("{} of {} rows", done, rows.rows.size()));
+  };
   const auto statistics = write_quest_set(rows, encoder, options->out, options->set);
+  line.reset();
   if (!statistics) {
     std::cerr << "prepare_quest: interrupted; '" << options->out << "' is as it was\n";
     return signals.exit_code();

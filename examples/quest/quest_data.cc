@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/error.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
@@ -18,11 +18,8 @@ QuestData::QuestData(std::string folder, const QuestStatistics& set, int64_t fol
                 {"answer_ids", "answer_mask", set.format.limits.answer}},
                set.format.pad_token, options.max_shapes) {
   const auto folds = std::ssize(set.fold_rows);
-  const auto refuse = [](const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, why); };
-  if (fold < 0 || fold >= folds) {
-    refuse(fmt::format("{} has the folds 0 to {}, and no fold {}", folder_, folds - 1, fold));
-  }
-  if (!set.padded && !options.dynamic) refuse(folder_ + " holds rows without padding, which need --dynamic");
+  require(fold >= 0 && fold < folds, fmt::format("{} has the folds 0 to {}, and no fold {}", folder_, folds - 1, fold));
+  require(set.padded || options.dynamic, folder_ + " holds rows without padding, which need --dynamic");
 }
 
 std::string QuestData::describe() const {

@@ -71,10 +71,9 @@ QuestionAnswerTargets QuestFormat::by_head() const {
 }
 
 void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const {
-  if (millrace::tokenizer_digest(tokenizer_file) == tokenizer_digest) return;
-  throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("{} is another tokenizer than that of {} tokens which {} was made with",
-                                   tokenizer_file, vocabulary_size, made_by));
+  require(millrace::tokenizer_digest(tokenizer_file) == tokenizer_digest,
+          fmt::format("{} is another tokenizer than that of {} tokens which {} was made with", tokenizer_file,
+                      vocabulary_size, made_by));
 }
 
 void QuestFormat::check_same(const QuestFormat& other, const std::string& mine, const std::string& others) const {
@@ -137,6 +136,7 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
     }});
   }
   ShardSetWriter writer(folder, std::move(shards));
+  for (const ShardSetFile& file : options.elsewhere) writer.add_elsewhere(file.name, file.text);
   size_t num_read = 0;
   const bool finished = work_in_order<RowInFlight>(
       checked_threads(options.threads), options.stop_requested,
@@ -155,12 +155,11 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
         statistics.question_tokens += std::ssize(work.sequences.question);
         statistics.answer_tokens += std::ssize(work.sequences.answer);
         statistics.cut_rows += work.sequences.cut ? 1 : 0;
+        if (options.on_progress) options.on_progress(static_cast<int64_t>(work.row) + 1);
       });
   if (!finished) return std::nullopt;
-  writer.finish_shards();
   std::string fold_of_row = "qa_id,fold\n";
   for (size_t i = 0; i < folds.size(); ++i) fold_of_row += csv_record({rows.rows[i].id, std::to_string(folds[i])});
-  options.before_commit();
   writer.commit({{.name = "statistics.json", .text = to_json(statistics)},
                  {.name = "folds.csv", .text = std::move(fold_of_row)}});
   return statistics;

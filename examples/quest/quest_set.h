@@ -10,6 +10,7 @@
 #include "examples/quest/quest_rows.h"
 #include "examples/quest/sequences.h"
 #include "millrace/trainer/models/question_answer_roberta.h"
+#include "millrace/trainer/run/shard_set_place.h"
 
 namespace millrace {
 
@@ -58,8 +59,9 @@ struct QuestSetOptions {
   int folds = 5;       ///< Default: 5
   bool padded = true;  ///< Default: true
   int threads = 0;     ///< that encode; 0: one for each core. The files do not depend on it. Default: 0
-  std::function<bool()> stop_requested = nullptr;  ///< asked now and then, by any thread. Default: never
-  std::function<void()> before_commit = [] {};  ///< called when all is written and nothing replaced. Default: nothing
+  std::function<bool()> stop_requested = nullptr;           ///< asked now and then, by any thread. Default: never
+  std::function<void(int64_t rows)> on_progress = nullptr;  ///< told how many are written. Default: nobody is
+  std::vector<ShardSetFile> elsewhere = {};                 ///< `ShardSetWriter::add_elsewhere`, by path. Default: none
 };
 
 /// Writes rows as a set of shards (ShardSetWriter): for each fold one with its rows and one with all others,
@@ -68,8 +70,7 @@ struct QuestSetOptions {
 ///
 /// folds.csv says in which fold each row is validated on, in the order of the rows, which is that of a shard.
 ///
-/// Nothing when it was asked to stop. Throws what encoder, writer and `before_commit` do, and as `folds_of`; the folder
-/// stays as it was.
+/// Nothing when it was asked to stop. Throws what encoder and writer do, and as `folds_of`; all stays as it was.
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& folder, const QuestSetOptions& options = {});
 /// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws

@@ -141,7 +141,7 @@ if [ -z "$model" ] && ! is_kept "$tokenizer"; then
     "${common[@]}"
 fi
 
-rows=(--csv "$csv")
+rows=(--csv "$csv" ${test_csv:+--rows-to-predict "$test_csv"})
 if [ -z "$csv" ]; then
   rows=(--packages "$packages" --rows "${value[rows]}" "${seed[@]}" --other-texts "$out/other_texts.txt")
   if [ "${value[test-rows]}" != 0 ]; then

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/given_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/utf8.h"
 
@@ -17,12 +18,10 @@ SequenceEncoder::SequenceEncoder(const std::string& tokenizer_file, const Sequen
       answer_begin_(beginning("answer")),
       most_of_body_(limits.question - std::ssize(question_begin_) - limits.title - 4),
       most_of_answer_(limits.answer - std::ssize(answer_begin_) - 2) {
-  if (const int64_t room = std::min(most_of_body_, most_of_answer_); room < 1) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("{} tokens of a question, {} of them its title's, and {} of an answer leave none "
-                                     "for a text; {} more are needed",
-                                     limits.question, limits.title, limits.answer, 1 - room));
-  }
+  const int64_t room = std::min(most_of_body_, most_of_answer_);
+  require(room >= 1, fmt::format("{} tokens of a question, {} of them its title's, and {} of an answer leave none "
+                                 "for a text; {} more are needed",
+                                 limits.question, limits.title, limits.answer, 1 - room));
 }
 
 std::vector<int32_t> SequenceEncoder::beginning(const char* word) const {
@@ -37,9 +36,7 @@ bool SequenceEncoder::append(const std::string& text, int64_t most, std::vector<
   const auto begin = std::ssize(ids);
   tokenizer_.encode_ids(text, false, ids);
   const int64_t length = std::ssize(ids) - begin;
-  if (length == 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' has no tokens", printable(excerpt(text))));
-  }
+  require(length > 0, fmt::format("'{}' has no tokens", printable(excerpt(text))));
   if (length > most) ids.resize(static_cast<size_t>(begin + most));
   ids.push_back(tokens_.sep);
   return length > most;

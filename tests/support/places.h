@@ -25,6 +25,7 @@ extern const char* const kMeasureSuperResolution;
 extern const char* const kPredictQuest;
 extern const char* const kPrepareFrozenFeatures;
 extern const char* const kPrepareQuest;
+extern const char* const kPrepareQuestWithFaults;
 extern const char* const kPredictTextToText;
 extern const char* const kPredictTextToTextWithFaults;
 extern const char* const kPrepareShards;

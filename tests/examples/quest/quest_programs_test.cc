@@ -54,6 +54,17 @@ std::vector<double> numbers_of(const std::string& csv) {
   return numbers;
 }
 
+// Of 40 packages, two of a source, 36 have tags.
+std::string package_list() {
+  std::string list;
+  for (int i = 0; i < 40; ++i) {
+    list += fmt::format(
+        "Package: p{}\nSource: s{}\nSection: misc\n{}Description: thing {}\n first {} part\n .\n second part of {}\n\n",
+        i, i / 2, i % 10 == 9 ? "" : fmt::format("Tag: a, b, c, d, e{}, f\n", i % 3 == 0 ? ", g" : ""), i, i, i);
+  }
+  return list;
+}
+
 // Shards of two folds, and a tiny model trained on both, made once.
 class Quest : public testing::Test {
  protected:
@@ -75,6 +86,30 @@ class Quest : public testing::Test {
   }
   static Command train(const std::string& out, const Command& more = {}) {
     return test::small_quest_training(path("shards"), path("tokenizer.json"), path(out)) + more;
+  }
+  // Two folds of 20 packages; beside their shards 3 others to predict, and the texts of all others.
+  static Command prepare_packages(const std::string& out, const Command& more = {}) {
+    fs::create_directories(path(out));
+    return Command{test::kPrepareQuest,
+                   "--packages",
+                   path("packages"),
+                   "--tokenizer",
+                   path("tokenizer.json"),
+                   "--out",
+                   path(out + "/shards"),
+                   "--rows",
+                   "20",
+                   "--tags",
+                   "6",
+                   "--folds",
+                   "2",
+                   "--test-rows",
+                   "3",
+                   "--test-csv",
+                   path(out + "/test.csv"),
+                   "--other-texts",
+                   path(out + "/other.txt")} +
+           more;
   }
   // Only figures of the validation rows.
   static Command measure(const std::string& models, const Command& more = {}) {
@@ -503,6 +538,59 @@ TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) 
       kills);
 }
 
+// Those of one choice are no test for models of another one.
+TEST_F(Quest, KilledPreparationsLeaveNoTestRowsOfAnotherChoiceBesideAWholeSet) {
+  test::write_file(path("packages"), package_list());
+  const Command first = prepare_packages("choices", {"--seed", "1"});
+  Command second = prepare_packages("choices", {"--seed", "2"});
+  const auto state = [] {
+    auto files = test::files_below(path("choices"));
+    std::erase_if(files, [](const auto& file) {  // what the next run clears away
+      return file.first.starts_with("shards/.incomplete-shards/") || file.first.find(".tmp-") != std::string::npos;
+    });
+    return files;
+  };
+  succeed(second);
+  const auto expected = state();
+  succeed(first);
+  const auto before = state();
+  ASSERT_NE(before.at("test.csv"), expected.at("test.csv"));
+  ASSERT_NE(before.at("other.txt"), expected.at("other.txt"));
+  int without_set = 0;
+  const auto check = [&] {
+    const auto left = state();
+    if (left.contains("shards/statistics.json")) {
+      EXPECT_TRUE(left == before || left == expected);
+    } else {
+      ++without_set;
+    }
+    if (left == before) return;
+    succeed(first);
+    EXPECT_TRUE(state() == before);
+  };
+  test::kill_at_random_moments(second, check, test::num_kills(2, 50));
+  second[0] = test::kPrepareQuestWithFaults;
+  without_set = 0;
+  test::kill_at_each_call(second, check);
+  EXPECT_GE(without_set, 5);  // both files and four shards are put in place meanwhile
+}
+
+TEST_F(Quest, StopsAPredictionAndLeavesNothing) {
+  test::write_file(path("many.csv"), test::quest_csv(2000));
+  fs::create_directories(path("interrupted"));
+  ChildResult result{.exit_code = 0};
+  for (int attempt = 0; attempt < 100 && result.exit_code == 0; ++attempt) {  // until the signal comes before the end
+    fs::remove(path("interrupted/said.csv"));
+    ChildProcess child(predict("many.csv", "interrupted/said.csv"));
+    while (fs::is_empty(path("interrupted")) && child.running()) std::this_thread::yield();
+    child.signal(SIGINT);
+    result = child.wait();
+  }
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.err, "predict_quest: interrupted; nothing is written\n");
+  EXPECT_TRUE(fs::is_empty(path("interrupted")));
+}
+
 TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
   const auto before = test::files_below(path("shards"));
   EXPECT_THAT(refusal(prepare("shards", {"--folds", "17"})),
@@ -510,7 +598,11 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
   test::write_file(path("bad.csv"), "question_title,question_body,answer,q_a,a_a,both_a\nt,b,a,2,0,0\n");
   Command bad = prepare("shards");
   bad[2] = path("bad.csv");
-  EXPECT_THAT(refusal(bad), AllOf(HasSubstr("line 2"), HasSubstr("2 is outside [0, 1]")));
+  EXPECT_THAT(refusal(bad), HasSubstr("line 2, column 'q_a': 2 is outside [0, 1] (file " + path("bad.csv") + ")"));
+  EXPECT_THAT(refusal(prepare("shards", {"--rows-to-predict", path("bad.csv")})), HasSubstr("has no column 'qa_id'"));
+  test::write_file(path("blank.csv"), "qa_id,question_title,question_body,answer\n1,t,b, \n");
+  EXPECT_THAT(refusal(prepare("shards", {"--rows-to-predict", path("blank.csv")})),
+              HasSubstr("line 2, column 'answer': an empty text"));
   EXPECT_TRUE(test::files_below(path("shards")) == before);
   EXPECT_THAT(refusal(prepare("x", {"--packages", path("table.csv")})), HasSubstr("one of --csv and --packages"));
   EXPECT_THAT(refusal(prepare("x", {"--rows", "5"})), HasSubstr("--rows is of --packages"));
@@ -548,6 +640,9 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
   EXPECT_THAT(
       refusal(measure("run", {"--shards", path("three")})),
       AllOf(HasSubstr("three has another split of rows into folds than"), HasSubstr("must be of one prepare_quest")));
+  // Before anything is predicted.
+  EXPECT_THAT(refusal(predict("table.csv", "nodir/x.csv", {"--shards", path("three")})), HasSubstr("nodir/x.csv"));
+  EXPECT_THAT(refusal(predict("table.csv", "shards/../table.csv")), HasSubstr("--csv and --out are both "));
   succeed(prepare("wide", {"--max-answer", "40"}));
   EXPECT_THAT(refusal(measure("run", {"--shards", path("wide")})), HasSubstr("wide has other limits than"));
   fs::create_directories(path("mixed"));
@@ -561,39 +656,16 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
 }
 
 TEST_F(Quest, PreparesPackagesWithTestRowsAndTextsOfOtherSources) {
-  std::string list;
-  for (int i = 0; i < 40; ++i) {
-    list += fmt::format(
-        "Package: p{}\nSource: s{}\nSection: misc\n{}Description: thing {}\n first {} part\n .\n second part of {}\n\n",
-        i, i / 2, i % 10 == 9 ? "" : fmt::format("Tag: a, b, c, d, e{}, f\n", i % 3 == 0 ? ", g" : ""), i, i, i);
-  }
+  const std::string list = package_list();
   test::write_file(path("packages"), list);
-  const Command command = {test::kPrepareQuest,
-                           "--packages",
-                           path("packages"),
-                           "--tokenizer",
-                           path("tokenizer.json"),
-                           "--out",
-                           path("of-packages"),
-                           "--rows",
-                           "20",
-                           "--tags",
-                           "6",
-                           "--folds",
-                           "2",
-                           "--test-rows",
-                           "3",
-                           "--test-csv",
-                           path("test.csv"),
-                           "--other-texts",
-                           path("other.txt")};
+  const Command command = prepare_packages("of-packages");
   EXPECT_THAT(
       succeed(command).out,
       AllOf(HasSubstr("left out: 4 packages without tags, 0 without a second paragraph, 13 not drawn; 3 test rows"),
             HasSubstr("20 rows in"), HasSubstr(" groups of at most 2, ")));
-  const QuestRows test_rows = read_csv_rows(path("test.csv"), std::nullopt);
+  const QuestRows test_rows = read_csv_rows(path("of-packages/test.csv"), std::nullopt);
   EXPECT_THAT(test_rows.rows, SizeIs(3));
-  EXPECT_THAT(test::read_file(path("other.txt")), AllOf(HasSubstr("thing "), HasSubstr("part")));
+  EXPECT_THAT(test::read_file(path("of-packages/other.txt")), AllOf(HasSubstr("thing "), HasSubstr("part")));
   const auto json = nlohmann::json::parse(succeed(command + Command{"--json"}).out);
   EXPECT_EQ(json.at("not_drawn"), 13);
   EXPECT_EQ(json.at("rows"), 20);
@@ -601,6 +673,10 @@ TEST_F(Quest, PreparesPackagesWithTestRowsAndTextsOfOtherSources) {
   EXPECT_EQ(json.at("largest_group"), 2);
   const auto before = test::files_below(path("of-packages"));
   EXPECT_THAT(refusal(command + Command{"--test-csv", path("nodir/t.csv"), "--seed", "7"}), HasSubstr("nodir/t.csv"));
+  EXPECT_THAT(refusal(command + Command{"--other-texts", path("nodir/t.txt"), "--seed", "7"}),
+              HasSubstr("nodir/t.txt"));
+  EXPECT_THAT(refusal(command + Command{"--other-texts", path("of-packages/../of-packages/test.csv"), "--seed", "7"}),
+              HasSubstr("--test-csv and --other-texts are both "));
   EXPECT_THAT(refusal(command + Command{"--rows", "36"}), HasSubstr("3 test rows are asked for, and 0 packages"));
   EXPECT_TRUE(test::files_below(path("of-packages")) == before);
   EXPECT_GT(json.at("padding_share"), 0.1);

@@ -190,9 +190,11 @@ TEST_F(QuestShards, KnowOfWhichSplitTheyAre) {
 TEST_F(QuestShards, StayAsTheyWereWhereWhatIsWrittenBesideThemFails) {
   (void)prepare(out());
   const auto before = test::files_below(out());
-  const auto fail = [] { throw ErrorException(ErrorCode::kIo, "full"); };
-  EXPECT_THAT([&] { (void)prepare(out(), {.folds = 2, .before_commit = fail}); },
-              ThrowsMessage<ErrorException>(HasSubstr("full")));
+  const std::vector<ShardSetFile> elsewhere = {{.name = out("first"), .text = "a"},
+                                               {.name = out("none/b"), .text = "b"}};
+  EXPECT_THAT([&] { (void)prepare(out(), {.folds = 2, .elsewhere = elsewhere}); },
+              ThrowsMessage<ErrorException>(HasSubstr("none/b")));
+  EXPECT_FALSE(std::filesystem::exists(out("first")));
   EXPECT_TRUE(test::files_below(out()) == before);
 }
 

@@ -405,8 +405,10 @@ TEST_F(RunQuest, TakesTheRatesOfALargeModelAndOtherColumnsWhereTheyAreGiven) {
                                      HasSubstr("--phase epochs=3,learning-rate=3e-5,start-rate=1e-06,")));
   std::filesystem::remove(scripts_.path("calls"));
   std::vector<std::string> given = own;
-  given.insert(given.end(), {"--learning-rate", "1e-5", "--epochs", "2", "--head-learning-rate", "1e-2"});
-  EXPECT_THAT(calls_with(given), AllOf(HasSubstr("--phase epochs=1,learning-rate=1e-2,"),
+  given.insert(given.end(), {"--learning-rate", "1e-5", "--epochs", "2", "--head-learning-rate", "1e-2", "--test-csv",
+                             scripts_.path("texts")});
+  EXPECT_THAT(calls_with(given), AllOf(ContainsRegex("prepare_quest .* --rows-to-predict "),
+                                       HasSubstr("--phase epochs=1,learning-rate=1e-2,"),
                                        HasSubstr("--phase epochs=2,learning-rate=1e-5,")));
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/records/whole_file_splitter.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
@@ -40,13 +41,15 @@ std::vector<int64_t> labels_of(const Shards& files, const FilesOptions& options)
   const std::vector<std::string> names = options.class_names.empty() ? folder_names(files) : options.class_names;
   std::map<std::string_view, int64_t> label_of;
   for (const std::string& name : names) {
-    if (!label_of.emplace(name, std::ssize(label_of)).second) refuse(fmt::format("class_names has '{}' twice", name));
+    if (!label_of.emplace(name, std::ssize(label_of)).second)
+      refuse(fmt::format("class_names has '{}' twice", printable(name)));
   }
   std::vector<int64_t> labels;
   for (const Shard& file : files.list()) {
     const std::string_view folder = folder_of(file.path);
     const auto label = label_of.find(folder);
-    if (label == label_of.end()) refuse(fmt::format("a file lies in the folder '{}', which class_names lacks", folder));
+    if (label == label_of.end())
+      refuse(fmt::format("a file lies in the folder '{}', which class_names lacks", printable(folder)));
     labels.push_back(label->second);
   }
   return labels;

@@ -27,7 +27,7 @@ struct FilesOptions {
 
   static constexpr auto fields() {
     using A = FilesOptions;
-    return describe<A>("FilesOptions", field::stream<&A::label_from_folder>, field::stream<&A::class_names>,
+    return describe<A>("FilesOptions", field::stream<&A::label_from_folder>, field::stream<&A::class_names>.as_bytes(),
                        field::stream<&A::shuffle_files>, field::stream<&A::seed>, field::stream<&A::max_file_bytes>,
                        field::damage<&A::damage>);
   }

@@ -125,7 +125,6 @@ BinningGain gain_of(const Options& options, const Models& models) {
   set.format.check_same(models.format, options.shards, models.first());
   const auto columns = std::ssize(set.format.targets);
   std::vector<FoldScores> folds;
-  folds.reserve(models.best.size());
   for (const FoldModel& best : models.best) {
     const QuestData data(options.shards, set, best.fold,
                          {.global_batch = options.global_batch, .dynamic = !set.padded});
@@ -135,18 +134,16 @@ BinningGain gain_of(const Options& options, const Models& models) {
   return binning_gain(folds);
 }
 
-// [rows, targets] in [0, 1].
-std::vector<double> predict(const Options& options, const Models& models, const std::vector<QuestRow>& rows) {
+Dataset batches_of(const std::vector<QuestRow>& rows, const Options& options, const Models& models) {
   const SequenceEncoder encoder(models.first() + "/tokenizer.json", models.format.limits);
   std::vector<std::string> records;
-  Sequences sequences;
-  for (const QuestRow& row : rows) {
-    encoder.encode(row, sequences);
-    records.push_back(quest_record(sequences, {}, encoder));
-  }
+  for (const QuestRow& row : rows) records.push_back(quest_record(encoder.encode(row), {}, encoder));
   const Dataset examples = Dataset::rows({{.name = "record", .values = std::move(records)}});
-  const Dataset batches =
-      parse_quest(examples, models.format, /*padded=*/true, /*labelled=*/false).batch(options.global_batch);
+  return parse_quest(examples, models.format, /*padded=*/true, /*labelled=*/false).batch(options.global_batch);
+}
+
+// [rows, targets] in [0, 1].
+std::vector<double> predict(const Options& options, const Models& models, const Dataset& batches) {
   std::vector<std::vector<float>> logits;
   for (const FoldModel& best : models.best) logits.push_back(say(options, models, best, batches).predictions);
   return ensemble(options.ensemble, logits, std::ssize(models.format.targets));
@@ -158,6 +155,7 @@ int run(int argc, char** argv) {
   const WorkerLimit limit(checked_threads(options->threads));
   const Models models = find_models(*options);
   const QuestRows rows = options->csv.empty() ? QuestRows() : read_csv_rows(options->csv, std::nullopt);
+  const Dataset batches = batches_of(rows.rows, *options, models);
   const StopSignals signals;
   const std::unique_ptr<OutputFile> file = rows.rows.empty() ? nullptr : open_output_anywhere(options->out);
   BinningGain gain;
@@ -169,7 +167,7 @@ int run(int argc, char** argv) {
       if (line.due()) line.show(fmt::format("fold {}: {} rows", fold, done));
     };
     if (!options->shards.empty()) gain = gain_of(*options, models);
-    if (file) values = predict(*options, models, rows.rows);
+    if (file) values = predict(*options, models, batches);
   } catch (const Interrupted&) {
     std::cerr << "predict_quest: interrupted; nothing is written\n";
     return signals.exit_code();
@@ -186,8 +184,7 @@ int run(int argc, char** argv) {
     std::vector<std::string> ids(rows.rows.size());
     std::ranges::transform(rows.rows, ids.begin(), &QuestRow::id);
     for (size_t i = 0; i < std::min(ids.size(), static_cast<size_t>(options->show)); ++i) {
-      const auto said = std::span(values).subspan(i * names.size());
-      const ShownRow shown = shown_row(ids[i], rows.rows[i].title, names, said);
+      const ShownRow shown = shown_row(ids[i], rows.rows[i].title, names, std::span(values).subspan(i * names.size()));
       json["shown"].push_back(to_json(shown));
       text += fmt::format("\n{}", to_text(shown));
     }

@@ -55,8 +55,10 @@ void check(const Options& options, const po::variables_map& given) {
             fmt::format("--preset and --{} do not go together", name));
   }
   require(options.test_csv.empty() == (options.choice.test_rows == 0), "--test-csv and --test-rows go together");
-  require_different_files(
-      {{"packages", options.packages}, {"test-csv", options.test_csv}, {"other-texts", options.other_texts}});
+  require_different_files({{"packages", options.packages},
+                           {"tokenizer", options.tokenizer},
+                           {"test-csv", options.test_csv},
+                           {"other-texts", options.other_texts}});
 }
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -161,8 +163,7 @@ int run(int argc, char** argv) {
   const WorkerLimit limit(checked_threads(options->set.threads));
   const SequenceEncoder encoder(options->tokenizer, options->limits);
   if (!options->rows_to_predict.empty()) {  // what would end a prediction after all the training
-    Sequences ignored;
-    for (const QuestRow& row : read_csv_rows(options->rows_to_predict, std::nullopt).rows) encoder.encode(row, ignored);
+    for (const QuestRow& row : read_csv_rows(options->rows_to_predict, std::nullopt).rows) encoder.encode(row);
   }
   TaggedPackages packages;
   QuestRows rows;

@@ -145,7 +145,7 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
         return work.row < rows.rows.size();
       },
       [&](RowInFlight& work) {
-        encoder.encode(rows.rows[work.row], work.sequences);
+        work.sequences = encoder.encode(rows.rows[work.row]);
         work.record = quest_record(work.sequences, rows.rows[work.row].labels, encoder, options.padded);
       },
       [&](RowInFlight& work) {

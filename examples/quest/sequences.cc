@@ -36,19 +36,20 @@ bool SequenceEncoder::append(const std::string& text, int64_t most, std::vector<
   const auto begin = std::ssize(ids);
   tokenizer_.encode_ids(text, false, ids);
   const int64_t length = std::ssize(ids) - begin;
-  require(length > 0, fmt::format("'{}' has no tokens", printable(excerpt(text))));
+  if (length == 0) require(false, fmt::format("'{}' has no tokens", printable(excerpt(text))));
   if (length > most) ids.resize(static_cast<size_t>(begin + most));
   ids.push_back(tokens_.sep);
   return length > most;
 }
 
-void SequenceEncoder::encode(const QuestRow& row, Sequences& sequences) const {
-  sequences = {.question = question_begin_, .answer = answer_begin_};
+Sequences SequenceEncoder::encode(const QuestRow& row) const {
+  Sequences sequences{.question = question_begin_, .answer = answer_begin_};
   try {
     const bool cut_title = append(row.title, limits_.title, sequences.question);
     const bool cut_body = append(row.body, most_of_body_, sequences.question);
     const bool cut_answer = append(row.answer, most_of_answer_, sequences.answer);
     sequences.cut = cut_title || cut_body || cut_answer;
+    return sequences;
   } catch (const ErrorException& e) {
     throw ErrorException(e.error().code, fmt::format("row '{}': {}", row.id, e.error().message));
   }

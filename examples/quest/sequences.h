@@ -37,7 +37,7 @@ class SequenceEncoder {
   SequenceEncoder(const std::string& tokenizer_file, const SequenceLimits& limits);
 
   /// Throws as `Tokenizer::encode`, and `kInvalidArgument` for a text without tokens, naming the row.
-  void encode(const QuestRow& row, Sequences& sequences) const;
+  Sequences encode(const QuestRow& row) const;
   std::string decode(std::span<const int32_t> ids) const { return tokenizer_.decode(ids, false); }
   const SequenceLimits& limits() const { return limits_; }
   const RobertaTokens& tokens() const { return tokens_; }

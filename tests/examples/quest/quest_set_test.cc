@@ -99,8 +99,7 @@ TEST_F(QuestShards, HoldPaddedIdsMasksAndLabelsInTheOrderOfTheRows) {
     folds += fmt::format("{},{}\n", rows_.rows[row].id, fold);
     const std::optional<Batch> record = pipelines.at(static_cast<size_t>(fold)).next();
     ASSERT_TRUE(record);
-    Sequences expected;
-    encoder().encode(rows_.rows[row], expected);
+    const Sequences expected = encoder().encode(rows_.rows[row]);
     cut += expected.cut ? 1 : 0;
     tokens += std::ssize(expected.question);
     for (size_t i = 0; i < 44; ++i) {

@@ -41,8 +41,7 @@ constexpr size_t kAnswerWord = 7;
 
 TEST_F(SequencesOfLetters, HaveAWordInFrontThatSaysWhichOneItIs) {
   const SequenceEncoder encoder(file(), {.question = 60, .answer = 60, .title = 10});
-  Sequences sequences;
-  encoder.encode({.title = "abc", .body = "de fg", .answer = "hij"}, sequences);
+  Sequences sequences = encoder.encode({.title = "abc", .body = "de fg", .answer = "hij"});
   EXPECT_THAT(sequences.question, ElementsAreArray(joined({{"question", 99}, {"abc", 99}, {"de fg", 99}})));
   EXPECT_THAT(sequences.answer, ElementsAreArray(joined({{"answer", 99}, {"hij", 99}})));
   EXPECT_FALSE(sequences.cut);
@@ -53,8 +52,7 @@ TEST_F(SequencesOfLetters, HaveAWordInFrontThatSaysWhichOneItIs) {
 TEST_F(SequencesOfLetters, KeepTheBeginningOfWhatIsTooLong) {
   const std::string text = "abcdefghijklmnopqrstuvwxyz";
   const SequenceEncoder encoder(file(), {.question = 30, .answer = 20, .title = 4});
-  Sequences sequences;
-  encoder.encode({.title = text, .body = text, .answer = text}, sequences);
+  Sequences sequences = encoder.encode({.title = text, .body = text, .answer = text});
   const size_t body = 30 - 6 - kQuestionWord - 4;
   const size_t answer = 20 - 4 - kAnswerWord;
   EXPECT_THAT(sequences.question, ElementsAreArray(joined({{"question", 99}, {text, 4}, {text, body}})));
@@ -63,10 +61,10 @@ TEST_F(SequencesOfLetters, KeepTheBeginningOfWhatIsTooLong) {
   EXPECT_EQ(sequences.answer.size(), 20U);
   EXPECT_TRUE(sequences.cut);
   // A short title leaves its room empty: a body has one limit.
-  encoder.encode({.title = "a", .body = text, .answer = "a"}, sequences);
+  sequences = encoder.encode({.title = "a", .body = text, .answer = "a"});
   EXPECT_EQ(sequences.question.size(), 30U - 2);
   EXPECT_TRUE(sequences.cut);
-  encoder.encode({.title = "a", .body = "a", .answer = "a"}, sequences);
+  sequences = encoder.encode({.title = "a", .body = "a", .answer = "a"});
   EXPECT_FALSE(sequences.cut);
 }
 
@@ -74,8 +72,7 @@ TEST_F(SequencesOfLetters, LeaveWhatTheCompetitionLeftWithWordsOfOneToken) {
   // 416 and 480 with words of 9 and 7 tokens in place of 1.
   const SequenceEncoder encoder(file(), {.question = 416 + 8, .answer = 480 + 6, .title = kOriginalLimits.title});
   const std::string text(1000, 'a');
-  Sequences sequences;
-  encoder.encode({.title = text, .body = text, .answer = text}, sequences);
+  Sequences sequences = encoder.encode({.title = text, .body = text, .answer = text});
   EXPECT_THAT(sequences.question, ElementsAreArray(joined({{"question", 99}, {text, 64}, {text, 345}})));
   EXPECT_THAT(sequences.answer, ElementsAreArray(joined({{"answer", 99}, {text, 475}})));
 }

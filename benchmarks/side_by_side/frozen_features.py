@@ -73,7 +73,7 @@ def compare_with_regressions(out):
 
 def compare_with_torch(out, pictures, network):
     import torch
-    from PIL import Image
+    from PIL import Image, ImageOps
     from safetensors.torch import load_file
     Image.MAX_IMAGE_PIXELS = None  # some have hundreds of millions
     tensors = load_file(network)
@@ -95,7 +95,7 @@ def compare_with_torch(out, pictures, network):
     largest = 0.0
     with torch.no_grad():
         for path, expected in list(zip(paths, ours))[:PICTURES]:
-            image = Image.open(pictures / path).convert("RGBA")
+            image = ImageOps.exif_transpose(Image.open(pictures / path)).convert("RGBA")
             alpha = numpy.asarray(image, numpy.float32)[..., 3:] / 255
             background = numpy.array(statistics["background"], numpy.float32)
             colours = numpy.asarray(image, numpy.float32)[..., :3] * alpha + background * (1 - alpha)

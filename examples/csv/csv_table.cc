@@ -41,8 +41,8 @@ void CsvRow::refuse(size_t column, const std::string& why) const {
                                                       printable(excerpt(names_.at(column))), printable(why)));
 }
 
-CsvTable::CsvTable(std::string path) : path_(located({std::move(path)}).front()) {
-  Pipeline pipeline = Dataset::csv_records(Shards::files({path_})).take(1).start({.threads = 1});
+CsvTable::CsvTable(std::string path) : path_(std::move(path)), file_(located({path_}).front()) {
+  Pipeline pipeline = Dataset::csv_records(Shards::files({file_})).take(1).start({.threads = 1});
   std::optional<Batch> header;
   try {
     header = pipeline.next();
@@ -85,7 +85,7 @@ size_t CsvTable::column(const std::string& name) const {
 }
 
 void CsvTable::for_each(const std::function<void(const CsvRow&)>& take) const {
-  Pipeline records = Dataset::csv_records(Shards::files({path_}), {.header = true}).start({.threads = 1});
+  Pipeline records = Dataset::csv_records(Shards::files({file_}), {.header = true}).start({.threads = 1});
   while (const std::optional<Batch> record = records.next()) {
     try {
       take(CsvRow(record->values<std::string_view>("record")[0], record->values<int64_t>("line")[0] + 1, names_));
@@ -96,7 +96,7 @@ void CsvTable::for_each(const std::function<void(const CsvRow&)>& take) const {
 }
 
 Dataset CsvTable::rows(std::vector<FeatureSpec> features, std::function<void(const CsvRow&, RowWriter&)> read) const {
-  return Dataset::csv_records(Shards::files({path_}), {.header = true})
+  return Dataset::csv_records(Shards::files({file_}), {.header = true})
       .map({.name = "csv_row",
             .writes = std::move(features),
             .function =

@@ -62,6 +62,7 @@ class CsvTable {
 
  private:
   std::string path_;
+  std::string file_;  // where it lies, of a folder in a bucket
   std::vector<std::string> names_;
 };
 

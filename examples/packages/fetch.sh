@@ -57,7 +57,9 @@ translations=("$lists"/*Translation-en*)
   --lists fetches them"
 { /usr/lib/apt/apt-helper cat-file "${translations[@]}" >"$work/translations" &&
   apt-cache "${apt[@]}" dumpavail >"$work/packages"; } 2>"$work/log" ||
-  fail "the lists in $lists are cut or of another form: $(sed -n '/^E: /{s///p;q}' "$work/log")"
+  fail "the lists in $lists are cut or of another form: $(
+    sed -n '/^E: /{s///p;q}' "$work/log" | grep . || head -n 1 "$work/log"
+  )"
 
 # Long descriptions are found by the digest that both lists have. Of several versions of a package the first counts.
 LC_ALL=C awk -v out="$out.new" '

@@ -77,6 +77,11 @@ for name in steps gan-steps student-steps; do
 done
 [[ ${value[student-gan-steps]} =~ ^(0|[4-9]|[1-9][0-9]{1,11})$ ]] ||
   fail "--student-gan-steps is '${value[student-gan-steps]}', must be 0 or at least 4"
+# Of the preset, where the batch has not two rows for each.
+if [ -z "${is_given[replicas]+x}" ] && [ -n "${value[replicas]+x}" ] && [[ ${value[global-batch]} =~ ^[1-9][0-9]{0,8}$ ]] &&
+  [ "${value[global-batch]}" -lt $((2 * value[replicas])) ]; then
+  value[replicas]=$((value[global-batch] / 2))
+fi
 gan_replicas=${value[replicas]-2}
 [[ "${value[global-batch]} $gan_replicas" =~ ^[1-9][0-9]{0,8}\ [1-9][0-9]{0,8}$ ]] &&
   [ "${value[global-batch]}" -ge $((2 * gan_replicas)) ] ||

@@ -51,9 +51,9 @@ struct AugmentImagesOptions {
 ///
 /// Images are [height,width,channels], and in batches [rows,height,width,channels], with the same result: what is drawn
 /// is a pure function of seed, epoch and the row's number. uint8 and int32 images hold 0 to 255: they are rounded and
-/// cut to that, once, when values change. float32 images have any scale, on which all but brightness is the same. An
-/// image that is not square and is to be rotated makes its element an error, and so does one that has not 3 channels
-/// where saturation or hue change.
+/// cut to that, once, when values change. float32 images have any scale, on which all but brightness and clip is the
+/// same. An image that is not square and is to be rotated makes its element an error, and so does one that has not 3
+/// channels where saturation or hue change.
 class AugmentImagesOperator final : public MapOperator {
  public:
   /// `occurrence`: how many of these stand before it. Throws `kInvalidArgument` for features that are no images or

@@ -24,7 +24,7 @@ struct ResizeOptions {
   /// of no effect with the other methods. Default: false, as in tf.image.resize
   bool antialias = false;
   /// Values are rounded, halves to even, and cut to what the images' dtype holds, which stays: uint8 stays uint8, as
-  /// with torchvision and Pillow. Default: false, float32
+  /// with torchvision and Pillow. Computed in float32: int32 beyond 2^24 loses its last bits. Default: false, float32
   bool keep_dtype = false;
 
   static constexpr auto fields() {

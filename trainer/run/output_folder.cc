@@ -38,14 +38,6 @@ constexpr const char* kNewLog = "log.jsonl.new";  // until it takes the place of
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
 }
 
-// Links followed; neither needs to be there.
-bool lies_below(const std::string& path, const std::string& folder) {
-  if (path.empty() || is_in_bucket(path) != is_in_bucket(folder)) return false;
-  if (is_in_bucket(folder)) return path == folder || path.starts_with(path_in(folder, ""));
-  const fs::path relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
-  return !relative.empty() && *relative.begin() != "..";
-}
-
 // Which of `kResults` are in OUT.
 std::vector<std::string> results_in(const std::string& out) {
   std::vector<std::string> results;
@@ -130,6 +122,14 @@ class EarlierRunRemover final : public Callback {
 };
 
 }  // namespace
+
+bool lies_below(const std::string& path, const std::string& folder) {
+  if (path.empty() || folder.empty() || is_in_bucket(path) != is_in_bucket(folder)) return false;
+  if (is_in_bucket(folder)) return path == folder || path.starts_with(path_in(folder, ""));
+  const auto place = [](const std::string& name) { return fs::weakly_canonical(fs::absolute(name)); };
+  const fs::path relative = place(path).lexically_relative(place(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
 
 std::string newest_checkpoint_in_bucket(const std::string& folder) {
   const auto files = files_in_folders(*RemoteStorage::of_process(), folder);

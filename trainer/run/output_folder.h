@@ -18,6 +18,10 @@ namespace millrace {
 /// `resume` names.
 void check_output_folder(const RunOptions& options);
 
+/// Whether a path is that of a folder or of something in it. Links are followed; neither needs to be there. Not for
+/// empty ones.
+[[nodiscard]] bool lies_below(const std::string& path, const std::string& folder);
+
 /// For `resume` = `last`: goes on from the newest of OUT/checkpoints. Where there is none the run begins anew and gives
 /// up what one left that was killed before its first checkpoint; one that has its model it does not. Throws
 /// `kInvalidArgument` without a folder, and as `checkpoints_in` does.

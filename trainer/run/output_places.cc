@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/local.h"
 #include "millrace/formats/storage/remote/object_url.h"
 #include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/trainer/run/bucket_output.h"
+#include "millrace/trainer/run/output_folder.h"
 
 namespace millrace {
 namespace {
@@ -39,11 +41,16 @@ void check_folder(const std::string& path) {
   if (const int error = error_of_making_in(nearest); error != 0) fail("cannot make the folder", path, error);
 }
 
-void check_file(const std::string& path) {
+// The run makes `out` first, and with it the folders that it lies in.
+void check_file(const std::string& path, const std::string& out) {
+  require_no_url(path);
   std::error_code ignored;
   int error = 0;
   if (!fs::exists(path, ignored)) {
-    error = error_of_making_in(fs::path(path).parent_path());
+    const fs::path parent = fs::path(path).parent_path();
+    std::error_code unknown;
+    if (!fs::exists(parent, unknown) && !unknown && lies_below(out, parent.string())) return;
+    error = error_of_making_in(parent);
   } else if (fs::is_directory(path, ignored)) {
     error = EISDIR;
   } else if (::access(path.c_str(), W_OK) != 0) {
@@ -60,8 +67,11 @@ void check_output_places(const RunOptions& options) {
   } else if (!options.out.empty()) {
     check_folder(options.out);
   }
-  if (!options.disk_cache.folder.empty()) check_folder(options.disk_cache.folder);
-  if (!options.trace.empty()) check_file(options.trace);
+  if (!options.disk_cache.folder.empty()) {
+    require_no_url(options.disk_cache.folder);
+    check_folder(options.disk_cache.folder);
+  }
+  if (!options.trace.empty()) check_file(options.trace, options.out);
 }
 
 }  // namespace millrace

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <variant>
 
-#include "millrace/formats/storage/local.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
@@ -203,9 +202,8 @@ int check_run(const RunOptions& given, const std::function<RunParts()>& make) {
   check_output_places(given);
   RunOptions options = with_newest_checkpoint(given);
   if (!options.out.empty()) check_output_folder(options);
-  // A cache that is not there holds nothing yet, and is not made; one at a URL is refused as the run refuses it.
-  const std::string& cache = options.disk_cache.folder;
-  if (note_on_url(cache).empty() && !std::filesystem::exists(cache)) options.disk_cache = {};
+  // A cache that is not there holds nothing yet, and is not made.
+  if (!std::filesystem::exists(options.disk_cache.folder)) options.disk_cache = {};
   options.resume = local_copy(options.resume);
   print_run_spec(run_spec(options, make), options.json);
   return 0;

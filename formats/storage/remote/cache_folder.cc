@@ -92,9 +92,7 @@ uint64_t room_for(const fs::path& folder, uint64_t bytes) { return (bytes + fs::
 }  // namespace
 
 void prepare_cache_folder(const std::string& folder) {
-  if (!note_on_url(folder).empty()) {
-    throw ErrorException({.code = ErrorCode::kInvalidArgument, .message = "a disk cache is a folder", .shard = folder});
-  }
+  require_no_url(folder);
   try {
     if (fs::create_directories(folder)) fs::permissions(folder, fs::perms::owner_all);
     const fs::path mark = fs::path(folder) / kMark;

@@ -359,6 +359,12 @@ TEST_F(ToyRun, SeesBeforehandWhetherItCanWrite) {
   test::write_file(file, "");
   ASSERT_EQ(run("new/out", {"--check", "--cache-dir", folder_.path("new/cache"), "--trace", file}).exit_code, 0);
   EXPECT_FALSE(fs::exists(folder_.path("new"))) << "neither is made";
+  for (const char* trace : {"new/out/trace.json", "new/trace.json"}) {
+    const std::vector<std::string> traced = {"--steps", "1", "--trace", folder_.path(trace)};
+    EXPECT_EQ(run("new/out", with({"--check"}, traced)).exit_code, 0) << trace;
+    EXPECT_EQ(run("new/out", traced).exit_code, 0) << trace << ": it comes with OUT";
+    fs::remove_all(folder_.path("new"));
+  }
   const auto refused = [](const std::string& out, const std::vector<std::string>& more) {
     const ChildResult result = run_child(with({test::kToyRun, "--out", out}, more));
     EXPECT_EQ(result.exit_code, 1);
@@ -371,12 +377,17 @@ TEST_F(ToyRun, SeesBeforehandWhetherItCanWrite) {
     for (const char* out : {"s3://bucket", "https://example.invalid/run"}) {
       EXPECT_THAT(refused(out, how), HasSubstr("a run is written to a local folder or to one of a bucket"));
     }
-    for (const std::string& trace : {folder_.path(), file + "/below", folder_.path("none/trace")}) {
+    for (const std::string& trace :
+         {folder_.path(), file + "/below", folder_.path("none/trace"), folder_.path("out/none/trace")}) {
       EXPECT_THAT(refused(folder_.path("out"), with(how, {"--trace", trace})), HasSubstr("cannot create the file: "));
     }
+    EXPECT_THAT(refused(folder_.path("out"), with(how, {"--trace", "s3://bucket/trace.json"})),
+                HasSubstr("only local files are written here"));
   }
   EXPECT_THAT(refused(folder_.path("out"), {"--check", "--cache-dir", file}),
               HasSubstr("cannot make the folder: Not a"));
+  EXPECT_THAT(refused(folder_.path("out"), {"--check", "--cache-dir", "s3://bucket/cache"}),
+              HasSubstr("only local files are written here"));
 }
 
 TEST_F(ToyRun, LooksBeforehandAtTheCheckpointThatItWouldGoOnFrom) {

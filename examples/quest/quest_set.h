@@ -70,7 +70,7 @@ struct QuestSetOptions {
 ///
 /// folds.csv says in which fold each row is validated on, in the order of the rows, which is that of a shard.
 ///
-/// Nothing when it was asked to stop. Throws what encoder and writer do, and as `folds_of`; all stays as it was.
+/// Nothing when it was asked to stop. Throws as the encoder, `folds_of` and ShardSetWriter, which says what then stays.
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& folder, const QuestSetOptions& options = {});
 /// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws

@@ -56,9 +56,10 @@ void ShardSetBucket::add(const std::string& name) {
   });
 }
 
-void ShardSetBucket::commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) {
+void ShardSetBucket::commit(const std::vector<ShardSetFile>& files,
+                            const std::vector<std::unique_ptr<OutputFile>>& elsewhere) {
   for (const ShardSetFile& file : files) upload_.put(file.name, file.text);
-  before_whole();
+  for (const auto& file : elsewhere) file->commit();
   upload_.commit();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,7 +18,8 @@ class ShardSetBucket final : public ShardSetPlace {
   ShardSetBucket(const std::string& folder, const ShardSetOptions& options);
   [[nodiscard]] const std::filesystem::path& incomplete() const override { return incomplete_; }
   void add(const std::string& name) override;
-  void commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) override;
+  void commit(const std::vector<ShardSetFile>& files,
+              const std::vector<std::unique_ptr<OutputFile>>& elsewhere) override;
 
  private:
   const TemporaryDirectory directory_;

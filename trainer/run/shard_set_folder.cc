@@ -130,7 +130,8 @@ std::vector<fs::path> ShardSetFolder::entries_in(const fs::path& folder) const {
   return entries;
 }
 
-void ShardSetFolder::commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) {
+void ShardSetFolder::commit(const std::vector<ShardSetFile>& files,
+                            const std::vector<std::unique_ptr<OutputFile>>& elsewhere) {
   for (const ShardSetFile& file : files) write_atomically((incomplete_ / file.name).string(), file.text);
   const fs::path old = incomplete_ / kOld;
   make_folder(old.string());
@@ -143,15 +144,23 @@ void ShardSetFolder::commit(const std::vector<ShardSetFile>& files, const std::f
     moves.move(incomplete_ / name, folder_ / name, "cannot put in place");
   };
 
-  // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
-  // old set is away before the first part of the new one is in place.
+  // From here on only files elsewhere may need room, or a network. First what says that a set is whole goes, last it
+  // comes; and the whole old set is away before the first part of the new one is in place.
   for (const ShardSetFile& file : files) put_away(file.name);
   std::ranges::for_each(options_.optional_files, put_away);
   std::ranges::for_each(entries_in(folder_), put_away);
   lock_->sync();
   std::ranges::for_each(entries_in(incomplete_), put_in_place);
   for (size_t i = files.size() - 1; i > 0; --i) put_in_place(files[i].name);
-  before_whole();
+  for (const auto& file : elsewhere) {
+    try {
+      file->commit();
+    } catch (...) {
+      if (file->may_be_there()) moves.keep();
+      throw;
+    }
+    moves.keep();  // the old set would be whole beside another one's file
+  }
   lock_->sync();  // the shards must have reached the disk before the file that says so
   put_in_place(files[0].name);
   lock_->sync();

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +21,8 @@ class ShardSetFolder final : public ShardSetPlace {
   ~ShardSetFolder() override;
   [[nodiscard]] const std::filesystem::path& incomplete() const override { return incomplete_; }
   void add(const std::string&) override {}
-  void commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) override;
+  void commit(const std::vector<ShardSetFile>& files,
+              const std::vector<std::unique_ptr<OutputFile>>& elsewhere) override;
 
  private:
   void require_only_shards() const;

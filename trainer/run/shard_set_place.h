@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/formats/compression/compression.h"
+#include "millrace/formats/storage/output_file.h"
 
 namespace millrace {
 
@@ -52,9 +53,10 @@ class ShardSetPlace {
   [[nodiscard]] virtual const std::filesystem::path& incomplete() const = 0;
   /// A shard is whole there. `name`: below the set's folder: `train/dataset-0-1000.tfrecord`.
   virtual void add(const std::string& name) = 0;
-  /// Puts the set in place: its shards and these files, of which the first says that it is whole; before that one
-  /// `before_whole` is called.
-  virtual void commit(const std::vector<ShardSetFile>& files, const std::function<void()>& before_whole) = 0;
+  /// Puts the set in place: its shards and these files, of which the first says that it is whole; before that one those
+  /// `elsewhere` are committed.
+  virtual void commit(const std::vector<ShardSetFile>& files,
+                      const std::vector<std::unique_ptr<OutputFile>>& elsewhere) = 0;
 };
 
 }  // namespace millrace

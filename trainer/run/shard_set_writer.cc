@@ -78,9 +78,7 @@ void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
     check_name_in_set(file.name);
     if (is_shard_of(options_, file.name)) refuse(fmt::format("'{}' is a name of a shard", file.name));
   }
-  place_->commit(files, [&] {
-    for (const auto& file : elsewhere_) file->commit();
-  });
+  place_->commit(files, elsewhere_);
 }
 
 }  // namespace millrace

@@ -49,16 +49,17 @@ class ShardSetWriter {
     return (place_->incomplete() / name).string();
   }
   /// A file elsewhere that belongs to the set, by its path or URL: written now, and put in place by `commit` while a
-  /// local folder holds no whole set. So wherever a process is killed, no set that says that it is whole stands beside
-  /// such a file of another one; in a bucket it may, until the program is run again. Throws as `open_output_anywhere`.
+  /// local folder holds no whole set. So wherever a process is killed or `commit` fails, no set that says that it is
+  /// whole stands beside such a file of another one; in a bucket it may, until the program is run again. Throws as
+  /// `open_output_anywhere`.
   void add_elsewhere(const std::string& path, std::string_view text);
   /// Ends the last shards, so that the numbers below are final.
   void finish_shards();
   int64_t num_records(size_t split) const { return splits_.at(split).num_records; }
   int64_t num_shards(size_t split) const { return splits_.at(split).num_shards; }
   /// Ends the last shards and puts the whole set in place, or throws `kIo` naming the file, and the earlier set is
-  /// where it was. `files`: the first says that the set is whole; those of these names that an earlier set has are
-  /// replaced.
+  /// where it was; with files elsewhere of which one was replaced, there is then no whole set. `files`: the first says
+  /// that the set is whole; those of these names that an earlier set has are replaced.
   void commit(const std::vector<ShardSetFile>& files);
 
  private:

@@ -192,6 +192,28 @@ TEST(ShardSetWriter, PutsFilesElsewhereInPlaceWithTheSet) {
   }
 }
 
+TEST(ShardSetWriter, LeavesTheOldSetOnlyWhereNoFileElsewhereIsNew) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& text, const std::string& lost) {
+    for (const char* name : {"first", "second"}) fs::create_directory(folder.path(name));
+    ShardSetWriter writer(folder.path("set"), files_of_folds());
+    writer.add_elsewhere(folder.path("first/file.csv"), text);
+    writer.add_elsewhere(folder.path("second/file.csv"), text);
+    if (!lost.empty()) fs::remove_all(folder.path(lost));
+    writer.commit({{.name = "statistics.json", .text = text}, {.name = "counts.txt", .text = text}});
+  };
+  write("old", "");
+  const auto before = files_below(folder.path("set"));
+  EXPECT_THROW(write("new", "first"), ErrorException);
+  EXPECT_TRUE(files_below(folder.path("set")) == before);
+  EXPECT_THROW(write("new", "second"), ErrorException);
+  EXPECT_EQ(test::read_file(folder.path("first/file.csv")), "new");
+  EXPECT_FALSE(fs::exists(folder.path("set/statistics.json")));
+  write("newest", "");
+  EXPECT_EQ(test::read_file(folder.path("set/statistics.json")), "newest");
+  EXPECT_EQ(names_in(folder.path("set")).size(), before.size()) << "what was put away goes";
+}
+
 TEST(ShardSetWriter, TemporaryFilesGoWithIt) {
   const TemporaryFolder folder;
   for (const bool commits : {false, true}) {

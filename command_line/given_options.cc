@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/shown_url.h"
 
 namespace millrace {
 
@@ -31,7 +32,7 @@ void require_different_files(std::initializer_list<std::pair<const char*, std::s
     std::error_code unknown;
     const fs::path place = fs::weakly_canonical(fs::absolute(file, unknown), unknown);
     const auto [other, is_new] = options.emplace(place.empty() ? fs::path(file) : place, option);
-    require(is_new, fmt::format("--{} and --{} are both {}", other->second, option, file));
+    require(is_new, fmt::format("--{} and --{} are both {}", other->second, option, shown_url(file)));
   }
 }
 

@@ -471,6 +471,8 @@ TEST_F(RunSuperResolution, HasThePresetOfTheOriginal) {
   EXPECT_THAT(call("train_super_resolution"),
               AllOf(HasSubstr("--gan --model "), HasSubstr(" --steps 400000 --learning-rate 5e-5 "),
                     HasSubstr(" --global-batch 32 --replicas 16 ")));
+  ASSERT_EQ(run({"--pictures", pictures(), "--preset", "original", "--global-batch", "8", "--overwrite"}).exit_code, 0);
+  EXPECT_THAT(call("train_super_resolution"), HasSubstr(" --global-batch 8 --replicas 4 "));
 }
 
 TEST_F(RunSuperResolution, GivesEachReplicaTwoRowsWhereThereIsADiscriminator) {

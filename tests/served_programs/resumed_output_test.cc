@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,37 +82,30 @@ class ResumedOutput : public test::WritingPrograms {
     }
     return newest;
   }
-  // Kills a run that has exchanged its folder this often.
-  void kill_after(int commits, const std::vector<std::string>& command) {
-    ChildProcess child(command, environment());
-    while (child.running() && num_puts(kCommit) < commits) child.take_output();
-    kill(child);
+  // Kills a run that has exchanged its folder this often and stands still at the next time, with a newer checkpoint.
+  void kill_after(int exchanges, const std::vector<std::string>& command, const std::string& tmp = "tmp") {
+    exchanges_left_ = exchanges;
+    ChildProcess child(command, environment(tmp));
+    while (child.running() && exchanges_left_ >= 0) child.take_output();
+    child.signal(SIGKILL);
+    const ChildResult killed = child.wait();
+    if (killed.signal != SIGKILL) throw std::runtime_error("it ended before: " + killed.err);
+    exchanges_left_ = kAnyNumber;
   }
-  // Gives the folder a model, as that of a run that has ended.
-  FolderManifest with_model() const {
+  // Gives the folder one more file.
+  FolderManifest with_file(const std::string& name) const {
     FolderUpload upload(url(), {.reuses = true});
     for (const FolderFile& file : upload.earlier().files) upload.keep(file);
-    upload.put("model/config.json", "{}");
+    upload.put(name, "{}");
     upload.commit();
     return manifest();
   }
-  // Kills a run that could not send its last checkpoints. More than two are not on the way: each waits for the one
-  // before. Gives the newest.
-  std::string kill_ahead(const std::vector<std::string>& command) {
-    is_refused_ = [](const BucketRequest& request) {
-      return request.method == "PUT" && !request.key.ends_with("/LOCK");
-    };
-    ChildProcess child(command, environment());
-    while (child.running() && newest_there().empty()) child.take_output();
-    refuses_ = true;
-    while (child.running() && step_of(newest_here()) < step_of(newest_there()) + 150) child.take_output();
-    kill(child);
-    refuses_ = false;
-    return newest_here();
-  }
-  static void kill(ChildProcess& child) {
-    child.signal(SIGKILL);
-    ASSERT_EQ(child.wait().signal, SIGKILL) << "it ended before";
+  // By the run that ended so: the only folder that is left has this checkpoint.
+  void expect_put_away(const std::string& checkpoint, const ChildResult& ended) const {
+    const std::vector<std::string> left = left_in_temporary_folder();
+    ASSERT_THAT(left, SizeIs(1));
+    EXPECT_THAT(ended.err, HasSubstr(fmt::format("what it had is in {}\n", folder_.path("tmp/" + left[0]))));
+    EXPECT_NE(read_file(folder_.path(fmt::format("tmp/{}/checkpoints/{}/model.safetensors", left[0], checkpoint))), "");
   }
 };
 
@@ -120,7 +114,7 @@ TEST_P(ResumedOutput, BringsNoOlderCheckpointNoBestModelsAndNoModel) {
   const auto keeping = [&](const std::string& out) { return training(out, {"--keep-best", "2"}); };
   run_well(keeping(folder_.path("local")));
   kill_after(5, keeping(url()));
-  const FolderManifest before = with_model();
+  const FolderManifest before = with_file("model/config.json");
   const std::string newest = newest_there();
   std::set<std::string> needed;
   std::set<std::string> others;
@@ -162,18 +156,10 @@ TEST_P(ResumedOutput, BringsNoOlderCheckpointNoBestModelsAndNoModel) {
 TEST_P(ResumedOutput, LeavesWhatItDidNotBringUntilThereAreOthers) {
   prepare_mlm();
   kill_after(5, training(url(), {"--keep-best", "2"}));
-  const FolderManifest before = with_model();
+  const FolderManifest before = with_file("model/config.json");
   const std::set<std::string> checkpoints = checkpoints_in(before);
   ASSERT_THAT(checkpoints, SizeIs(3));
-  // It exchanges the folder once.
-  is_refused_ = [this, text = bucket_->content(kCommit)](const BucketRequest& request) {
-    return request.method == "PUT" && request.key == kCommit && bucket_->content(kCommit) != text;
-  };
-  refuses_ = true;
-  const int puts = num_puts(kCommit);
-  ChildProcess child(training(url(), {"--keep-best", "0"}), environment("tmp2"));
-  while (child.running() && num_puts(kCommit) < puts + 2) child.take_output();
-  kill(child);
+  kill_after(1, training(url(), {"--keep-best", "0"}), "tmp2");
 
   const FolderManifest after = manifest();
   const std::string second = *std::next(checkpoints.begin());
@@ -196,7 +182,8 @@ TEST_P(ResumedOutput, LeavesWhatItDidNotBringUntilThereAreOthers) {
 TEST_P(ResumedOutput, GoesOnWithCheckpointsThatCouldNotBeSent) {
   prepare_mlm();
   run_well(training(folder_.path("local")));
-  const std::string newest = kill_ahead(training(url()));
+  kill_after(1, training(url()));
+  const std::string newest = newest_here();
   ASSERT_GT(newest, newest_there());
   const ChildResult ended = run_well(training(url()));
   EXPECT_THAT(ended.err, HasSubstr("going on in " + folder_.path("tmp/")));
@@ -211,7 +198,8 @@ TEST_P(ResumedOutput, GoesOnWithCheckpointsThatCouldNotBeSent) {
 // Where the store does not answer yet, and for a run that goes on with another training.
 TEST_P(ResumedOutput, RemovesNoCheckpointsThatCouldNotBeSent) {
   prepare_mlm();
-  const std::string newest = kill_ahead(training(url()));
+  kill_after(1, training(url()));
+  const std::string newest = newest_here();
   is_refused_ = [](const BucketRequest& request) { return request.method == "GET" && request.key == kCommit; };
   refuses_ = true;
   EXPECT_EQ(run(training(url())).exit_code, 1);
@@ -219,11 +207,7 @@ TEST_P(ResumedOutput, RemovesNoCheckpointsThatCouldNotBeSent) {
   EXPECT_EQ(newest_here(), newest);
 
   run_well(training(url(), {"--steps", "50", "--resume", "", "--overwrite"}), "tmp2");
-  const ChildResult ended = run_well(training(url(), {"--steps", "50"}));
-  const std::vector<std::string> left = left_in_temporary_folder();
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_THAT(ended.err, HasSubstr(fmt::format("what it had is in {}\n", folder_.path("tmp/" + left[0]))));
-  EXPECT_NE(read_file(folder_.path(fmt::format("tmp/{}/checkpoints/{}/model.safetensors", left[0], newest))), "");
+  expect_put_away(newest, run_well(training(url(), {"--steps", "50"})));
 }
 
 TEST_P(ResumedOutput, TakesTheListOfWhatWasSkippedFromACheckpointOfAnotherRun) {

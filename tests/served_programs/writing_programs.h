@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ namespace millrace::test {
 class WritingPrograms : public testing::TestWithParam<TestBucket::Store> {
  protected:
   using Files = std::map<std::string, std::string>;
+  static constexpr int kAnyNumber = std::numeric_limits<int>::max();
 
   void SetUp() override { std::filesystem::create_directory(folder_.path("tmp")); }
 
@@ -75,9 +77,14 @@ class WritingPrograms : public testing::TestWithParam<TestBucket::Store> {
 
   const TemporaryFolder folder_;
   std::function<bool(const BucketRequest&)> is_refused_;
-  std::unique_ptr<TestBucket> bucket_ = std::make_unique<TestBucket>(
-      GetParam(), [this](const BucketRequest& request) { return refuses_ && is_refused_(request); });
   std::atomic<bool> refuses_ = false;  // `is_refused_` is there
+  // How often folders are exchanged before that is never answered; below 0: somebody waits for it.
+  std::atomic<int> exchanges_left_ = kAnyNumber;
+  std::unique_ptr<TestBucket> bucket_ = std::make_unique<TestBucket>(
+      GetParam(), [this](const BucketRequest& request) { return refuses_ && is_refused_(request); },
+      [this](const BucketRequest& request) {
+        return request.method == "PUT" && request.key.ends_with("/COMMIT") && --exchanges_left_ < 0;
+      });
   int num_copies_ = 0;
 };
 

@@ -15,8 +15,6 @@
 namespace millrace::test {
 namespace {
 
-using Refused = std::function<bool(const BucketRequest&)>;
-
 std::string next_name() {
   static std::atomic<int> count = 0;
   return fmt::format("bucket-{}", ++count);
@@ -41,11 +39,13 @@ class TestBucket::Server {
 
 class TestBucket::S3 final : public Server {
  public:
-  S3(Refused is_refused, bool has_conditions)
+  S3(Picks is_refused, Picks is_held, bool has_conditions)
       : server_({.fault =
-                     [this, is_refused = std::move(is_refused)](const ServedRequest& request) {
-                       const bool refused = is_refused && is_refused(seen(request));
-                       return refused ? s3_fault(403, "AccessDenied") : ServedFault();
+                     [this, is_refused = std::move(is_refused),
+                      is_held = std::move(is_held)](const ServedRequest& request) {
+                       const BucketRequest asked = seen(request);
+                       if (is_held && is_held(asked)) return ServedFault{.kind = ServedFault::Kind::kStallUpload};
+                       return is_refused && is_refused(asked) ? s3_fault(403, "AccessDenied") : ServedFault();
                      },
                  .s3 = service(has_conditions)}),
         variables_(aws_variables(server_)) {
@@ -85,11 +85,13 @@ class TestBucket::S3 final : public Server {
 
 class TestBucket::Google final : public Server {
  public:
-  explicit Google(Refused is_refused)
+  Google(Picks is_refused, Picks is_held)
       : server_({.fault =
-                     [is_refused = std::move(is_refused)](const GoogleRequest& request) {
+                     [is_refused = std::move(is_refused), is_held = std::move(is_held)](const GoogleRequest& request) {
                        GoogleFault fault;
-                       if (!is_refused || !is_refused(seen(request))) return fault;
+                       const BucketRequest asked = seen(request);
+                       if (is_held && is_held(asked)) fault.kind = GoogleFault::Kind::kHang;
+                       if (fault.kind != GoogleFault::Kind::kNone || !is_refused || !is_refused(asked)) return fault;
                        fault.kind = GoogleFault::Kind::kAnswer;
                        fault.status = 403;
                        return fault;
@@ -127,11 +129,11 @@ class TestBucket::Google final : public Server {
   const ProcessVariables variables_;
 };
 
-TestBucket::TestBucket(Store store, Refused is_refused) {
+TestBucket::TestBucket(Store store, Picks is_refused, Picks is_held) {
   if (store == Store::kGoogle) {
-    server_ = std::make_unique<Google>(std::move(is_refused));
+    server_ = std::make_unique<Google>(std::move(is_refused), std::move(is_held));
   } else {
-    server_ = std::make_unique<S3>(std::move(is_refused), store == Store::kS3);
+    server_ = std::make_unique<S3>(std::move(is_refused), std::move(is_held), store == Store::kS3);
   }
 }
 TestBucket::~TestBucket() = default;

@@ -20,8 +20,10 @@ struct BucketRequest {
 class TestBucket {
  public:
   enum class Store { kS3, kS3WithoutConditions, kGoogle };  // without: they are answered with status 501
-  /// `is_refused`: requests that are answered with status 403. Called on the server's thread.
-  explicit TestBucket(Store store, std::function<bool(const BucketRequest&)> is_refused = nullptr);
+  using Picks = std::function<bool(const BucketRequest&)>;
+  /// `is_refused`: requests that are answered with status 403; `is_held`: those with a body of which nothing is done,
+  /// and that are never answered. Called on the server's thread.
+  explicit TestBucket(Store store, Picks is_refused = nullptr, Picks is_held = nullptr);
   ~TestBucket();
   TestBucket(const TestBucket&) = delete;
   TestBucket& operator=(const TestBucket&) = delete;

@@ -210,6 +210,25 @@ TEST_P(ResumedOutput, RemovesNoCheckpointsThatCouldNotBeSent) {
   expect_put_away(newest, run_well(training(url(), {"--steps", "50"})));
 }
 
+// Of one that was to replace the training in the bucket, which has gone further.
+TEST_P(ResumedOutput, RemovesNoCheckpointsOfAnotherTrainingForTheirNumbers) {
+  prepare_mlm();
+  run_well(training(url()));
+  kill_after(0, training(url(), {"--resume", "", "--overwrite"}));
+  const std::string newest = newest_here();
+  ASSERT_LT(newest, newest_there());
+  expect_put_away(newest, run_well(training(url())));
+}
+
+// Nothing in the bucket says that it is of the same training.
+TEST_P(ResumedOutput, RemovesNoCheckpointsOfWhichNoneWasEverSent) {
+  prepare_mlm();
+  kill_after(0, training(url()));
+  const std::string newest = newest_here();
+  ASSERT_EQ(newest_there(), "");
+  expect_put_away(newest, run_well(training(url(), {"--steps", "50"})));
+}
+
 TEST_P(ResumedOutput, TakesTheListOfWhatWasSkippedFromACheckpointOfAnotherRun) {
   prepare_mlm();
   const std::string shard = fs::directory_iterator(folder_.path("shards/train"))->path();

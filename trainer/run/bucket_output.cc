@@ -214,13 +214,15 @@ bool BucketOutput::check_folder(const RunOptions& options) const {
 }
 
 // Whether the run goes on in the folder that a killed one has left, whose newest checkpoint this is: where it is of the
-// training in the bucket, and newer. What is newer and not gone on with is put away.
+// training in the bucket, and newer. Numbers of another training say nothing: that is put away, as is what is newer and
+// not gone on with.
 bool BucketOutput::takes_up(const std::string& checkpoint, const RunOptions& options) {
   const std::string sent = newest_checkpoint_in_bucket(path_in(url_, "checkpoints"));
-  if (number_of(checkpoint) <= number_of(sent)) return false;
   const std::optional<std::string> training = read_training_id(checkpoint);
-  if (options.resume == "last" && !sent.empty() && training &&
-      find_whole_anywhere(path_in(sent, "training.id")) == *training + '\n') {
+  const bool is_same =
+      !sent.empty() && training && find_whole_anywhere(path_in(sent, "training.id")) == *training + '\n';
+  if (is_same && number_of(checkpoint) <= number_of(sent)) return false;
+  if (is_same && options.resume == "last") {
     tell_(fmt::format("going on in {}, where a run was killed that had not sent its newest checkpoint to {}", run(),
                       url_));
     keep_checkpoints_ = options.keep_checkpoints;
@@ -230,13 +232,12 @@ bool BucketOutput::takes_up(const std::string& checkpoint, const RunOptions& opt
   const std::string kept = put_away();
   if (kept == run()) {
     throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("a run was killed that had not sent its newest checkpoint to {}, and "
-                                                 "its folder is in the way and cannot be moved",
+                          .message = fmt::format("a run was killed whose newest checkpoint is not in {}, and its "
+                                                 "folder is in the way and cannot be moved",
                                                  url_),
                           .shard = kept});
   }
-  tell_(fmt::format("a run was killed here that had not sent its newest checkpoint to {}: what it had is in {}", url_,
-                    kept));
+  tell_(fmt::format("a run was killed here whose newest checkpoint is not in {}: what it had is in {}", url_, kept));
   return false;
 }
 

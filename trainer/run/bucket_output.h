@@ -27,8 +27,9 @@ void check_output_url(const std::string& url);
 /// Whoever goes on from `last` gets the newest checkpoint and the logs; older checkpoints, `best` and `model` stay in
 /// the bucket until the run has others.
 ///
-/// A run that was killed here with checkpoints that are not in the bucket goes on in its local folder; whoever begins
-/// another one there is told where that is put away.
+/// A run that was killed here with checkpoints that are not in the bucket goes on in its local folder where a
+/// checkpoint of that training is in the bucket; else, and for whoever begins another one, the folder is moved away and
+/// named.
 ///
 /// Training goes on while files are sent, until the next checkpoint. Sending that fails is told, and made up for by the
 /// next checkpoint; at the end it is an error. What could not be sent, or is of a run that ended by an error, stays in

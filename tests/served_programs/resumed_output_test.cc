@@ -185,12 +185,15 @@ TEST_P(ResumedOutput, GoesOnWithCheckpointsThatCouldNotBeSent) {
   kill_after(1, training(url()));
   const std::string newest = newest_here();
   ASSERT_GT(newest, newest_there());
+  const std::string events = "tensorboard/events.out.tfevents.1.elsewhere";  // of a run there that went on meanwhile
+  with_file(events);
   const ChildResult ended = run_well(training(url()));
   EXPECT_THAT(ended.err, HasSubstr("going on in " + folder_.path("tmp/")));
   const Files local = files_below(folder_.path("local"));
   const Files there = copy_of("run");
   EXPECT_EQ(names_of(there), names_of(local));
   EXPECT_TRUE(there.at("model/model.safetensors") == local.at("model/model.safetensors"));
+  EXPECT_THAT(there, Contains(testing::Key(events)));
   EXPECT_THAT(there.at("log.jsonl"), HasSubstr(fmt::format(R"({{"event":"start","step":{},)", step_of(newest))));
   EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
 }

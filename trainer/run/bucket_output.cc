@@ -93,7 +93,7 @@ std::string checkpoint_of(const std::string& name) {
 
 // What stays of the folder as it is in the bucket, besides the files in `sent`: what a local run would find there and
 // has not replaced. Of checkpoints those that `keep` has room for, the newest; `best` and `model` until there are
-// others.
+// others; event files, whose names are of one process.
 std::vector<FolderFile> left_alone(const FolderManifest& there, const fs::path& sent, int keep) {
   const auto is_sent = [&](const std::string& folder) {
     return fs::exists(sent / folder) && !fs::is_empty(sent / folder);
@@ -109,8 +109,9 @@ std::vector<FolderFile> left_alone(const FolderManifest& there, const fs::path& 
   for (const FolderFile& file : there.files) {
     const std::string checkpoint = checkpoint_of(file.name);
     const std::string first = file.name.substr(0, file.name.find('/'));
-    const bool stays = checkpoint.empty() ? (first == "best" || first == "model") && !is_sent(first)
-                                          : checkpoints.contains(number_of(checkpoint));
+    const bool stays = !checkpoint.empty()      ? checkpoints.contains(number_of(checkpoint))
+                       : first == "tensorboard" ? !fs::exists(sent / file.name)
+                                                : (first == "best" || first == "model") && !is_sent(first);
     if (stays) left.push_back(file);
   }
   return left;

@@ -190,6 +190,11 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
   run_well(mlm_training(url, {"--steps", "30"}));
   const auto keys = bucket_->keys();
   const Files before = copy_of("run");
+  run_well(mlm_training(folder_.path("local"), {"--steps", "20"}));
+  const std::string other = folder_.path("local/checkpoints/checkpoint-00000020");
+  const ChildResult refused = run(mlm_training(url, {"--steps", "30", "--resume", other}));
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr(other + " is not one of its checkpoints"));
   const std::vector<std::string> anew = mlm_training(url, {"--steps", "30", "--resume", "", "--overwrite"});
   std::filesystem::create_directory(folder_.path("good"));
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("shards/train"))) {

@@ -203,7 +203,7 @@ bool BucketOutput::check_folder(const RunOptions& options) const {
   for (const std::string& name : storage->plain_names_in(url_)) {
     if (is_of_run(name)) refuse(name);
   }
-  if (options.resume.empty() || (is_in_bucket(options.resume) && !options.resume.starts_with(url_ + '/'))) {
+  if (options.resume != "last" && !options.resume.starts_with(url_ + '/')) {
     check_output_folder(options);
   } else if (!has_files(*storage, path_in(url_, "checkpoints")) && has_files(*storage, path_in(url_, "model"))) {
     // `last`, of a run that has ended and has no checkpoints.

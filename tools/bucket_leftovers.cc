@@ -76,8 +76,8 @@ int run(int argc, char** argv) {
        {folder_leftovers(options->prefix, older_than), elements_leftovers(options->prefix, older_than)}) {
     objects.insert(objects.end(), left.begin(), left.end());
     for (const std::string& url : unreadable) {
-      std::cerr << fmt::format("bucket_leftovers: {} is no manifest of a folder: nothing beside it was looked at\n",
-                               printable(url));
+      std::cerr << fmt::format(
+          "bucket_leftovers: {} does not say what is whole beside it: nothing there was looked at\n", printable(url));
     }
   }
   std::vector<UnfinishedUpload> uploads;

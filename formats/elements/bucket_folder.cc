@@ -125,7 +125,7 @@ FolderLeftovers elements_leftovers(const std::string& prefix, std::chrono::secon
   for (const std::string& url : storage->list(prefix)) {
     const size_t slash = url.rfind('/');
     std::string name = url.substr(slash + 1);
-    if (!is_elements_file_name(name)) continue;
+    if (!is_elements_file_name(name) || is_below_folder_id(url)) continue;
     const uint64_t generation = generation_of_elements(name);
     if (generation < kLeastInBuckets || now - std::chrono::milliseconds(generation) < older_than) continue;
     folders[url.substr(0, slash)].push_back(std::move(name));

@@ -36,7 +36,8 @@ class BucketElementsFolder final : public ElementsFolder {
 };
 
 /// As `folder_leftovers`, of elements: files of generations of such writers that were begun `older_than` ago and that
-/// the folder's description does not name. None of a folder whose lock has been renewed lately: somebody is at it.
+/// the folder's description does not name. None of a folder whose lock has been renewed lately: somebody is at it. None
+/// below an id, either, which are `folder_leftovers`.
 [[nodiscard]] FolderLeftovers elements_leftovers(const std::string& prefix, std::chrono::seconds older_than);
 
 }  // namespace millrace

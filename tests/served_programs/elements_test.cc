@@ -203,6 +203,7 @@ TEST_P(ServedElements, OfWritersThatWereKilledAreLeftovers) {
   for (const char* folder : {"x/saved", "x/never", "x/other"}) bucket_.put(folder + file, "left");
   bucket_.put("x/other/description", "somebody's");
   bucket_.put("x/never/elements-1700000000000-0.tfrecord", "somebody's");
+  bucket_.put("x/set/20240101T000000Z-01234567/kept" + file, "of a folder that is being sent");
   bucket_.put("x/copied/elements-7-00000.tfrecord", "of a local folder, which is being copied");
   {
     const auto held = ElementsFolder::lock(bucket_.url("x/never"));

@@ -73,4 +73,6 @@ FolderLeftovers folder_leftovers(const std::string& prefix, std::chrono::seconds
   return leftovers;
 }
 
+bool is_below_folder_id(const std::string& url) { return !writer_of(url).folder.empty(); }
+
 }  // namespace millrace

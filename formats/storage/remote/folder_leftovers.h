@@ -18,4 +18,7 @@ struct FolderLeftovers {
 /// writer that is still at it look the same. Blocks. Throws `kIo`.
 [[nodiscard]] FolderLeftovers folder_leftovers(const std::string& prefix, std::chrono::seconds older_than);
 
+/// Whether an object lies below an id: whether it is left over its folder's manifest says.
+[[nodiscard]] bool is_below_folder_id(const std::string& url);
+
 }  // namespace millrace

@@ -1,5 +1,7 @@
 #include "millrace/formats/storage/remote/object_read.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +54,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     request.deadlines.whole += std::chrono::milliseconds(request_.into.size() >> 10);
     request.headers.add("Range", range_field({.offset = request_.offset, .size = request_.into.size()}));
     if (request_.may_be_hedged) request.hedged_bytes = request_.into.size();
+    request.most_body = std::max(request.most_body, request_.into.size());
     request.plan = [self = shared_from_this()](const HttpHead& head) { return self->plan(head); };
     return request;
   }
@@ -73,21 +76,32 @@ class Read final : public std::enable_shared_from_this<Read> {
     }
     promised_ = content->range->size;
     const auto length = length_of(head);
-    if (encoding_of(head) != nullptr && length && *length != promised_) return {.refusal = encoded_otherwise(head)};
-    return take(head, *content->object_size, content->range->size);
+    const bool is_encoded = encoding_of(head) != nullptr;
+    if (is_encoded && length && *length != promised_) return {.refusal = encoded_otherwise(head)};
+    HttpBodyPlan plan = take(head, *content->object_size, content->range->size);
+    if (is_encoded && !length) plan.into.reset();
+    return plan;
   }
 
   // Ranges of an object that is kept encoded are of the bytes that are kept. Of others some proxies encode the range
   // itself, which then has another length: https://github.com/mtrudel/bandit/pull/677. Where the head does not say how
-  // long it is, what came does.
+  // long it is, what came does, and only at its end: until then the bytes are in the body, since in their place are
+  // those of a second request, too, and what is left of an answer that breaks off is asked for again.
   std::string encoded_otherwise(const HttpHead& head) const {
     return fmt::format("what it sends is encoded as '{}', and not the {} bytes of its Content-Range",
                        one_line(*encoding_of(head)), promised_);
   }
   bool is_encoded_otherwise(const HttpResponse& response) const {
-    if (encoding_of(response.head) == nullptr || response.bytes == 0) return false;
+    if (encoding_of(response.head) == nullptr) return false;
+    const size_t bytes = bytes_of(response);
     return response.failure == HttpFailure::kTooLong ||
-           (response.failure == HttpFailure::kNone && response.bytes != promised_);
+           (response.failure == HttpFailure::kNone && bytes > 0 && bytes != promised_);
+  }
+  // What came of the range; in a body only with its end.
+  static size_t bytes_of(const HttpResponse& response) {
+    const int status = response.head.status;
+    const bool is_whole = response.failure == HttpFailure::kNone && (status == 200 || status == 206);
+    return response.bytes + (is_whole ? response.body.size() : 0);
   }
 
   // A server without ranges, or one that gives a small object as a whole.
@@ -131,14 +145,15 @@ class Read final : public std::enable_shared_from_this<Read> {
     const int status = response.head.status;
     if (response.failure == HttpFailure::kRefused) return AttemptOutcome::kAnswered;
     if (is_encoded_otherwise(response) || response.failure == HttpFailure::kTooLong) return AttemptOutcome::kAnswered;
-    if (response.bytes > 0) {
-      num_read_ += response.bytes;
+    if (const size_t bytes = bytes_of(response); bytes > 0) {
+      if (response.bytes == 0) std::memcpy(request_.into.data(), response.body.data(), bytes);
+      num_read_ += bytes;
       if (!request_.pin) request_.pin = version_;  // of the rest
-      request_.offset += response.bytes;
-      request_.into = request_.into.subspan(response.bytes);
+      request_.offset += bytes;
+      request_.into = request_.into.subspan(bytes);
       if (response.failure == HttpFailure::kNone || request_.into.empty() || !expects_bytes())
         return AttemptOutcome::kAnswered;
-      return response.bytes >= HttpDeadlines().least_bytes ? AttemptOutcome::kPartial : AttemptOutcome::kTransport;
+      return bytes >= HttpDeadlines().least_bytes ? AttemptOutcome::kPartial : AttemptOutcome::kTransport;
     }
     if (!request_.pin) version_.reset();  // nothing of it was kept
     if (response.failure != HttpFailure::kNone) return AttemptOutcome::kTransport;
@@ -197,7 +212,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     const bool has_answer = response.failure == HttpFailure::kNone && !is_encoded_otherwise(response);
     const bool is_whole = num_read_ > 0 && (request_.into.empty() || !expects_bytes());
     const bool is_good = has_answer && (status == 200 || status == 206) && version_;
-    if (is_whole || (is_good && (response.bytes > 0 || !expects_bytes()))) return answer;
+    if (is_whole || (is_good && (bytes_of(response) > 0 || !expects_bytes()))) return answer;
     if (has_answer && status == 416) {
       if (const auto size = size_beyond_which(response.head)) {
         answer.version = call_->version(response.head, *size);

@@ -201,6 +201,28 @@ TEST_F(Hedging, MixesNoTwoVersions) {
   EXPECT_THAT(error_, HasSubstr("it was changed while it was read: was "));
 }
 
+// The first one goes on, with bytes before those that a proxy has packed.
+TEST_F(Hedging, MixesNoBytesThatMayBePackedWithOthers) {
+  for (const Kind kind : {Kind::kEncodedHalf, Kind::kEncodedCut}) {
+    goes_on_ = false;
+    const size_t before = server_.requests().size();
+    set_faults({{before + 1, Kind::kStallInBody}, {before + 2, kind}});
+    const auto file = open(seconds(0));
+    const auto sink = std::make_shared<ReadAndOpenSink>();
+    std::vector<std::byte> room(kSize - kFrom);
+    file->read(kFrom, room, sink);
+    // All of the second one has come when it is counted.
+    const uint64_t counted = engine_->statistics().requests;
+    turn_until([&] { return engine_->statistics().requests > counted; }, kUntilHedged);
+    goes_on_ = true;
+    turn_until([&] { return sink->told == 1; }, seconds(0));
+    ASSERT_TRUE(sink->read.ok) << sink->read.error.error.message;
+    EXPECT_EQ(sink->read.bytes, room.size());
+    EXPECT_EQ(std::memcmp(room.data(), content_of(kSize).data() + kFrom, room.size()), 0);
+    EXPECT_EQ(server_.requests().size(), before + 3);
+  }
+}
+
 TEST_F(Hedging, SeesAChangeBetweenBoth) {
   set_faults({{1, Kind::kStallInBody}}, [this](const ServedRequest& request) {
     if (request.number == 2) server_.put("a", std::string(kSize, 'x'));

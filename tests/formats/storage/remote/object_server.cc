@@ -417,14 +417,20 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
     answer.content = std::make_shared<const std::string>(content + std::string(10, 'x'));
     answer.end = answer.begin + bytes + 10;
   }
-  const bool is_encoded = fault.kind == Kind::kEncoded || fault.kind == Kind::kEncodedChunked;
+  const bool ends_encoded = fault.kind == Kind::kEncodedHalf || fault.kind == Kind::kEncodedCut;
+  const bool is_encoded = fault.kind == Kind::kEncoded || fault.kind == Kind::kEncodedChunked || ends_encoded;
   const bool is_marked = fault.kind == Kind::kMarkedEncoded || fault.kind == Kind::kMarkedChunked;
   if (is_encoded || is_marked) extra += "Content-Encoding: gzip\r\n";
-  const bool is_chunked =
-      fault.kind == Kind::kChunked || fault.kind == Kind::kEncodedChunked || fault.kind == Kind::kMarkedChunked;
+  const bool is_chunked = fault.kind == Kind::kChunked || fault.kind == Kind::kEncodedChunked ||
+                          fault.kind == Kind::kMarkedChunked || ends_encoded;
   if (is_encoded || is_chunked) {
     std::string body = content.substr(answer.begin, bytes);
     if (is_encoded) body = packed(body, Compression::kGzip);
+    if (ends_encoded) {
+      const size_t sent = fault.kind == Kind::kEncodedHalf ? bytes / 2 : bytes;
+      answer.ends_after = fmt::format("{:x}\r\n", body.size()).size() + std::min(sent, body.size());
+      answer.how = Answer::End::kClose;
+    }
     if (is_chunked) body = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body);
     answer.content = std::make_shared<const std::string>(std::move(body));
     answer.begin = 0;

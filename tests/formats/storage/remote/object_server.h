@@ -43,6 +43,8 @@ struct ServedFault {
     kChunked,          ///< without a Content-Length
     kEncoded,          ///< its bytes are packed, with their Content-Length, and no others than asked for
     kEncodedChunked,   ///< the same without a Content-Length
+    kEncodedHalf,      ///< the same, and the connection ends after half of it
+    kEncodedCut,       ///< the same, after as many bytes as were asked for: it has more
     kMarkedEncoded,    ///< nothing but that it says so, as of an object that is kept packed
     kMarkedChunked,    ///< the same without a Content-Length
     kConnectionClose,  ///< nothing but that the connection ends with it, as it says

@@ -73,9 +73,9 @@ TEST(RemoteStorage, OpensSmallAndEmptyObjectsWithOneRequest) {
 // Each fault at one request, at the first and in the middle: the same bytes, or an error that names URL and cause.
 TEST(RemoteStorage, GetsOverWhatAServerDoesWrong) {
   const std::string content = content_of(500'000);
-  for (const Kind kind :
-       {Kind::kResetBeforeHead, Kind::kResetInHead, Kind::kResetInBody, Kind::kCloseInBody, Kind::kChunked,
-        Kind::kMarkedEncoded, Kind::kMarkedChunked, Kind::kGarbage, Kind::kWeakTag, Kind::kPartAsWhole}) {
+  for (const Kind kind : {Kind::kResetBeforeHead, Kind::kResetInHead, Kind::kResetInBody, Kind::kCloseInBody,
+                          Kind::kChunked, Kind::kEncodedHalf, Kind::kEncodedCut, Kind::kMarkedEncoded,
+                          Kind::kMarkedChunked, Kind::kGarbage, Kind::kWeakTag, Kind::kPartAsWhole}) {
     for (const uint64_t number : {0, 1, 3}) {
       ObjectServer server({.fault = [&](const ServedRequest& request) {
         return ServedFault{.kind = request.number == number ? kind : Kind::kNone};

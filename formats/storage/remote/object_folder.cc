@@ -1,6 +1,9 @@
 #include "millrace/formats/storage/remote/object_folder.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <span>
 #include <utility>
@@ -39,28 +42,47 @@ struct Place {
   FolderManifest manifest;
 };
 
+// The folder above what is at a URL, without a slash at its end; nothing is above a bucket.
+std::string folder_of(const std::string& url) {
+  const size_t scheme = url.find("://");
+  const size_t slash = url.rfind('/');
+  return scheme == std::string::npos || slash < scheme + 3 ? "" : url.substr(0, slash);
+}
+
 // Looks from the inner folder to the outer ones for one that has a manifest. `most`: bytes of the URL of the inner one.
 std::optional<Place> nearest_folder(Storage& storage, const std::string& url, size_t most) {
-  const size_t bucket = url.find("://");
-  if (bucket == std::string::npos) return std::nullopt;
-  const size_t first = url.find('/', bucket + 3);  // the slash after the bucket
-  for (size_t end = url.rfind('/', most); first != std::string::npos && end != std::string::npos && end >= first;
-       end = url.rfind('/', end - 1)) {
-    std::string folder = url.substr(0, end);
+  for (std::string folder = folder_of(url.substr(0, most)); !folder.empty(); folder = folder_of(folder)) {
     if (auto manifest = manifest_in(BlockingFile::find_if_allowed(storage, path_of_manifest(folder)))) {
-      return Place{.folder = std::move(folder), .rest = url.substr(end + 1), .manifest = *std::move(manifest)};
+      std::string rest = url.substr(folder.size() + 1);
+      return Place{.folder = std::move(folder), .rest = std::move(rest), .manifest = *std::move(manifest)};
     }
   }
   return std::nullopt;
 }
 
-std::string url_of(const Place& place, const FolderFile& file) { return place.folder + '/' + file.object; }
+std::string url_of(const std::string& folder, const FolderFile& file) { return folder + '/' + file.object; }
 
-// The URL of the object that is the file at `url`; nothing where the place names no such file.
-std::optional<std::string> url_in(const std::optional<Place>& place, const std::string& url) {
-  if (!place || !url.starts_with(place->folder + '/')) return std::nullopt;
-  const FolderFile* const file = place->manifest.find(std::string_view(url).substr(place->folder.size() + 1));
-  return file == nullptr ? std::nullopt : std::optional(url_of(*place, *file));
+// The URL of the object that is the file at `url`; nothing where the folder above it names no such file.
+std::optional<std::string> url_in(const std::string& folder, const FolderManifest& manifest, const std::string& url) {
+  const FolderFile* const file = manifest.find(std::string_view(url).substr(folder.size() + 1));
+  return file == nullptr ? std::nullopt : std::optional(url_of(folder, *file));
+}
+
+constexpr size_t kMostOpen = 64;  // each has its first 64 KiB with it
+
+// Opens files, so many at the same time; is told in their order. Throws what a storage says but that one is not there,
+// or that nobody may see it.
+void open_each(Storage& storage, const std::vector<std::string>& paths,
+               const std::function<void(const OpenResult&)>& told) {
+  for (size_t begin = 0; begin < paths.size(); begin += kMostOpen) {
+    const auto some = std::span(paths).subspan(begin, std::min(kMostOpen, paths.size() - begin));
+    for (OpenResult& result : open_all(storage, {some.begin(), some.end()})) {
+      if (!result.file && !result.error.not_found && !result.error.is_denied) {
+        throw ErrorException(std::move(result.error.error));
+      }
+      told(result);
+    }
+  }
 }
 
 }  // namespace
@@ -70,7 +92,8 @@ std::optional<FolderManifest> find_manifest(Storage& storage, const std::string&
 }
 
 std::optional<std::string> find_in_folders(Storage& storage, const std::string& url) {
-  return url_in(nearest_folder(storage, url, url.size() - 1), url);
+  const std::optional<Place> place = nearest_folder(storage, url, url.size());
+  return place ? url_in(place->folder, place->manifest, url) : std::nullopt;
 }
 
 std::optional<std::vector<FoundFile>> files_in_folders(Storage& storage, const std::string& folder) {
@@ -80,7 +103,7 @@ std::optional<std::vector<FoundFile>> files_in_folders(Storage& storage, const s
   std::vector<FoundFile> found;
   for (const FolderFile& file : place->manifest.files) {
     if (!file.name.starts_with(place->rest)) continue;
-    found.push_back({.file = file, .url = url_of(*place, file)});
+    found.push_back({.file = file, .url = url_of(place->folder, file)});
     found.back().file.name.erase(0, place->rest.size());
   }
   return found;
@@ -94,23 +117,43 @@ std::optional<BlockingFile> find_object(Storage& storage, const std::string& url
 }
 
 std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vector<std::string>& paths) {
-  std::map<std::string, std::vector<std::string*>> folders;
+  using Urls = std::vector<std::string*>;
+  std::map<std::string, Urls> folders;
   for (std::string& path : paths) {
-    if (is_in_bucket(path)) folders[path.substr(0, path.rfind('/'))].push_back(&path);
+    if (is_in_bucket(path)) folders[folder_of(path)].push_back(&path);
   }
+  // Folders whose manifests are looked for, by how deep they are: each one after all that are in it, and so once.
+  std::map<int64_t, std::map<std::string, Urls>> sought;
+  const auto seek = [&](const std::string& folder, const Urls& urls) {
+    Urls& all = sought[std::ranges::count(folder, '/')][folder];
+    all.insert(all.end(), urls.begin(), urls.end());
+  };
+
   std::vector<std::string> firsts;
   for (const auto& [folder, urls] : folders) firsts.push_back(*urls.front());
   std::vector<std::shared_ptr<File>> opened;
-  std::optional<Place> place;  // mostly that of the next folder, too
-  std::vector<OpenResult> results = open_all(storage, firsts);
-  auto first = results.begin();
-  for (const auto& [folder, urls] : folders) {
-    const OpenResult result = std::move(*first++);
-    if (result.file) opened.push_back(result.file);
-    if (result.file || result.error.is_denied) continue;  // whoever opens what is denied is told
-    if (!result.error.not_found) throw ErrorException(result.error.error);
-    if (!url_in(place, *urls.front())) place = nearest_folder(storage, *urls.front(), urls.front()->size() - 1);
-    for (std::string* const url : urls) *url = url_in(place, *url).value_or(*url);
+  auto of_first = folders.begin();
+  open_each(storage, firsts, [&](const OpenResult& result) {
+    const auto& [folder, urls] = *of_first++;
+    if (result.file && opened.size() < kMostOpen) opened.push_back(result.file);
+    if (!result.file && result.error.not_found) seek(folder, urls);  // whoever opens what is denied is told
+  });
+
+  while (!sought.empty()) {
+    const auto deepest = sought.extract(std::prev(sought.end()));
+    std::vector<std::string> manifests;
+    for (const auto& [folder, urls] : deepest.mapped()) manifests.push_back(path_of_manifest(folder));
+    auto next = deepest.mapped().begin();
+    open_each(storage, manifests, [&](const OpenResult& result) {
+      const auto& [folder, urls] = *next++;
+      const auto manifest =  // which is open: nobody is asked again
+          result.file ? manifest_in(BlockingFile::find(storage, path_of_manifest(folder))) : std::nullopt;
+      if (manifest) {
+        for (std::string* const url : urls) *url = url_in(folder, *manifest, *url).value_or(*url);
+      } else if (const std::string above = folder_of(folder); !above.empty()) {
+        seek(above, urls);
+      }
+    });
   }
   return opened;
 }
@@ -123,7 +166,7 @@ std::vector<std::string> glob_in_folders(Storage& storage, const std::string& pa
   std::string last_folder;
   for (const FolderFile& file : place->manifest.files) {
     if (wanted.matches(file.name)) {
-      urls.push_back(url_of(*place, file));
+      urls.push_back(url_of(place->folder, file));
     } else if (const std::string_view folder = wanted.matching_folder(file.name); !folder.empty()) {
       std::string url = fmt::format("{}/{}", place->folder, folder);
       if (urls.empty() || urls.back() != url) urls.push_back(std::move(url));

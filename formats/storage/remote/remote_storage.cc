@@ -252,9 +252,7 @@ std::vector<std::string> RemoteStorage::glob_of_process(const std::string& patte
 std::vector<std::string> RemoteStorage::located_of_process(std::vector<std::string> paths) {
   if (std::ranges::none_of(paths, is_in_bucket)) return paths;
   const std::shared_ptr<RemoteStorage> storage = of_process();
-  std::vector<std::shared_ptr<File>> opened = locate_in_folders(*storage, paths);
-  constexpr size_t kMostKept = 64;
-  opened.resize(std::min(opened.size(), kMostKept));
+  const std::vector<std::shared_ptr<File>> opened = locate_in_folders(*storage, paths);
   if (!opened.empty()) storage->shared_->calls("s3://").engine->call_after(kKept, [storage, opened] {});
   return paths;
 }

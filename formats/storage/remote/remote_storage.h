@@ -58,7 +58,7 @@ class RemoteStorage final : public Storage {
   /// `glob` of that one, which is kept for a minute more.
   [[nodiscard]] static std::vector<std::string> glob_of_process(const std::string& pattern,
                                                                 const GlobProgress& progress);
-  /// `locate_in_folders` of that one; what it has opened is kept for a minute, too.
+  /// `locate_in_folders` of that one; what it gives is kept for a minute, too.
   [[nodiscard]] static std::vector<std::string> located_of_process(std::vector<std::string> paths);
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
   /// Of buckets: `glob_bucket`, and where nothing is found that way `glob_in_folders`. HTTP cannot list: a pattern is

@@ -51,7 +51,8 @@ class RoutedStorage final : public Storage {
 
 /// Where the files at paths and URLs are: of a folder in a bucket that has a manifest the URLs of their objects, where
 /// there are none of their names; else, and where there is no such file, as they stand. Of each folder one name is
-/// asked for (`locate_in_folders`), and opening it next asks nothing. Blocks. Throws `kIo` where a store does not say.
+/// asked for (`locate_in_folders`); where it is an object, opening it within a minute asks nothing, of 64 folders.
+/// Blocks. Throws `kIo` where a store does not say.
 [[nodiscard]] std::vector<std::string> located(std::vector<std::string> paths);
 
 /// How many bytes a local file has, or an object that a listing of this process has named; nothing for others: nobody

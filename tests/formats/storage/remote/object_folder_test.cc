@@ -1,12 +1,16 @@
 // Folders of buckets: what writes them, what finds their files, and what is left of a writer that was killed.
 #include "millrace/formats/storage/remote/object_folder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -141,6 +145,58 @@ TEST_P(ObjectFolder, IsFoundByNames) {
   std::ofstream(local_.path("list")) << bucket.url("data/set/test/b") << '\n' << bucket.url("data/set/train/a") << '\n';
   const Shards shards = Shards::glob("@" + local_.path("list"));
   EXPECT_EQ(shards, Shards::files({object("test/b"), object("train/a")}));
+}
+
+// Of folders in each other the nearest, whichever name comes first; each COMMIT is read once.
+TEST_P(ObjectFolder, IsFoundByNamesBeforeOnesAroundIt) {
+  TestBucket bucket(GetParam());
+  const std::string outer =
+      write_all(bucket.url("out"), {{"a", "1"}, {"b/a", "2"}, {"train/x", "outer"}, {"train/y", "outer"}});
+  const std::string inner = write_all(bucket.url("out/train"), {{"x", "inner"}});
+  const size_t before = bucket.requests().size();
+  EXPECT_THAT(
+      located({bucket.url("out/a"), bucket.url("out/b/a"), bucket.url("out/train/x"), bucket.url("out/train/y")}),
+      ElementsAre(bucket.url("out/" + outer + "/a"), bucket.url("out/" + outer + "/b/a"),
+                  bucket.url("out/train/" + inner + "/x"), bucket.url("out/train/y")));
+  const auto requests = bucket.requests();
+  EXPECT_EQ(requests.size(), before + 3 + 3) << "a name and the COMMIT of each folder";
+  EXPECT_EQ(find_whole_anywhere(bucket.url("out/train/x")), "inner");
+  EXPECT_EQ(find_whole_anywhere(bucket.url("out/train/y")), std::nullopt);
+}
+
+// Files that are counted while somebody has them.
+class CountingStorage final : public Storage {
+ public:
+  void open(const std::string& /*path*/, std::shared_ptr<OpenSink> sink) override {
+    sink->open_done({.file = std::make_shared<Counted>(*this)});
+  }
+  std::vector<std::string> glob(const std::string& /*pattern*/) override { return {}; }
+
+  size_t num_open = 0;
+  size_t most_open = 0;
+
+ private:
+  struct Counted final : File {
+    explicit Counted(CountingStorage& of) : storage(of) {
+      storage.most_open = std::max(storage.most_open, ++storage.num_open);
+    }
+    ~Counted() override { --storage.num_open; }
+    uint64_t size() const override { return 0; }
+    std::string version() const override { return ""; }
+    void read(uint64_t /*offset*/, std::span<std::byte> /*destination*/, std::shared_ptr<ReadSink> sink) override {
+      sink->read_done({});
+    }
+    CountingStorage& storage;
+  };
+};
+
+// Each has its first bytes with it, in no budget: 64 are kept, and beside them so many are opened.
+TEST(ObjectFolders, AreLookedForSomeAtATime) {
+  CountingStorage storage;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 1000; ++i) paths.push_back(fmt::format("s3://bucket/{}/a", i));
+  EXPECT_THAT(locate_in_folders(storage, paths), testing::SizeIs(64));
+  EXPECT_LE(storage.most_open, 128U);
 }
 
 // What is wrong with a store, and with a name alone, is told where it is seen first.

@@ -80,7 +80,7 @@ done
 # Of the preset, where the batch has not two rows for each.
 if [ -z "${is_given[replicas]+x}" ] && [ -n "${value[replicas]+x}" ] && [[ ${value[global-batch]} =~ ^[1-9][0-9]{0,8}$ ]] &&
   [ "${value[global-batch]}" -lt $((2 * value[replicas])) ]; then
-  value[replicas]=$((value[global-batch] / 2))
+  value[replicas]=$((value[global-batch] > 2 ? value[global-batch] / 2 : 1))
 fi
 gan_replicas=${value[replicas]-2}
 [[ "${value[global-batch]} $gan_replicas" =~ ^[1-9][0-9]{0,8}\ [1-9][0-9]{0,8}$ ]] &&

@@ -58,8 +58,8 @@ class ShardSetWriter {
   int64_t num_records(size_t split) const { return splits_.at(split).num_records; }
   int64_t num_shards(size_t split) const { return splits_.at(split).num_shards; }
   /// Ends the last shards and puts the whole set in place, or throws `kIo` naming the file, and the earlier set is
-  /// where it was; with files elsewhere of which one was replaced, there is then no whole set. `files`: the first says
-  /// that the set is whole; those of these names that an earlier set has are replaced.
+  /// where it was; with files elsewhere of which one was replaced, a local folder then holds no whole set. `files`:
+  /// the first says that the set is whole; those of these names that an earlier set has are replaced.
   void commit(const std::vector<ShardSetFile>& files);
 
  private:

@@ -68,7 +68,9 @@ std::optional<std::string> url_in(const std::string& folder, const FolderManifes
   return file == nullptr ? std::nullopt : std::optional(url_of(folder, *file));
 }
 
-constexpr size_t kMostOpen = 64;  // each has its first 64 KiB with it
+// Each has its first 64 KiB with it.
+constexpr size_t kMostOpen = 256;
+constexpr size_t kMostKept = 64;
 
 // Opens files, so many at the same time; is told in their order. Throws what a storage says but that one is not there,
 // or that nobody may see it.
@@ -135,7 +137,7 @@ std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vect
   auto of_first = folders.begin();
   open_each(storage, firsts, [&](const OpenResult& result) {
     const auto& [folder, urls] = *of_first++;
-    if (result.file && opened.size() < kMostOpen) opened.push_back(result.file);
+    if (result.file && opened.size() < kMostKept) opened.push_back(result.file);
     if (!result.file && result.error.not_found) seek(folder, urls);  // whoever opens what is denied is told
   });
 

@@ -41,7 +41,7 @@ struct FoundFile {
 [[nodiscard]] std::optional<BlockingFile> find_object(Storage& storage, const std::string& url);
 
 /// Makes URLs in buckets those of the objects that are the files, by `find_in_folders`; other paths, and names of no
-/// file, stay. One name of each folder is opened, 64 at the same time: where it is an object the others in the folder
+/// file, stay. One name of each folder is opened, 256 at the same time: where it is an object the others in the folder
 /// are taken for such, too. Gives the first 64 that were: as long as somebody has them nobody is asked for them again.
 std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vector<std::string>& paths);
 

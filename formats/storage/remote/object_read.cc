@@ -54,7 +54,7 @@ class Read final : public std::enable_shared_from_this<Read> {
     request.deadlines.whole += std::chrono::milliseconds(request_.into.size() >> 10);
     request.headers.add("Range", range_field({.offset = request_.offset, .size = request_.into.size()}));
     if (request_.may_be_hedged) request.hedged_bytes = request_.into.size();
-    request.most_body = std::max(request.most_body, request_.into.size());
+    request.most_body = std::max<size_t>(request_.into.size(), 1 << 20);  // what is encoded, and pages of errors
     request.plan = [self = shared_from_this()](const HttpHead& head) { return self->plan(head); };
     return request;
   }

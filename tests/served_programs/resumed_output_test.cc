@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -213,14 +214,24 @@ TEST_P(ResumedOutput, RemovesNoCheckpointsThatCouldNotBeSent) {
   expect_put_away(newest, run_well(training(url(), {"--steps", "50"})));
 }
 
-// Of one that was to replace the training in the bucket, which has gone further.
+// Of one that was to replace the training in the bucket, also where it began from a checkpoint of that and so has its
+// id.
 TEST_P(ResumedOutput, RemovesNoCheckpointsOfAnotherTrainingForTheirNumbers) {
   prepare_mlm();
-  run_well(training(url()));
-  kill_after(0, training(url(), {"--resume", "", "--overwrite"}));
-  const std::string newest = newest_here();
-  ASSERT_LT(newest, newest_there());
-  expect_put_away(newest, run_well(training(url())));
+  kill_after(1, training(url()));
+  ASSERT_EQ(newest_there(), "checkpoint-00000050");
+  copy_of("run");
+  const std::string branch = folder_.path("copy-1/checkpoints/checkpoint-00000050");
+  // The first is newer than what is in the bucket, which then ends.
+  for (const auto& [resume, is_newer] :
+       {std::pair(branch, true), std::pair(branch, false), std::pair(std::string(), false)}) {
+    fs::remove_all(folder_.path("tmp"));
+    kill_after(0, training(url(), {"--resume", resume, "--overwrite"}));
+    const std::string newest = newest_here();
+    ASSERT_EQ(newest > newest_there(), is_newer);
+    expect_put_away(newest, run_well(training(url())));
+    EXPECT_EQ(newest_there(), "checkpoint-00001000");
+  }
 }
 
 // Nothing in the bucket says that it is of the same training.

@@ -163,6 +163,7 @@ BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
     const std::string begun = folder_ + "/begun";
     fs::create_directory(begun);
     fs::permissions(begun, fs::perms::owner_all);
+    if (leaves_earlier_run_) fs::create_directory(replaces());
     if (is_there && !leaves_earlier_run_) download(options, begun);
     fs::rename(begun, run());  // where all is whole
   } catch (...) {
@@ -215,13 +216,13 @@ bool BucketOutput::check_folder(const RunOptions& options) const {
 }
 
 // Whether the run goes on in the folder that a killed one has left, whose newest checkpoint this is: where it is of the
-// training in the bucket, and newer. Numbers of another training say nothing: that is put away, as is what is newer and
-// not gone on with.
+// training in the bucket, and newer. Numbers of another training say nothing, nor do those of one that was to replace
+// it, which has its id where it began from its checkpoint: that is put away, as is what is newer and not gone on with.
 bool BucketOutput::takes_up(const std::string& checkpoint, const RunOptions& options) {
   const std::string sent = newest_checkpoint_in_bucket(path_in(url_, "checkpoints"));
   const std::optional<std::string> training = read_training_id(checkpoint);
-  const bool is_same =
-      !sent.empty() && training && find_whole_anywhere(path_in(sent, "training.id")) == *training + '\n';
+  const bool is_same = !fs::exists(replaces()) && !sent.empty() && training &&
+                       find_whole_anywhere(path_in(sent, "training.id")) == *training + '\n';
   if (is_same && number_of(checkpoint) <= number_of(sent)) return false;
   if (is_same && options.resume == "last") {
     tell_(fmt::format("going on in {}, where a run was killed that had not sent its newest checkpoint to {}", run(),
@@ -359,6 +360,8 @@ void BucketOutput::upload() {
   }
   lock_->require_held();
   folder.commit();
+  std::error_code ignored;
+  fs::remove(replaces(), ignored);
 }
 
 // Out of the way of the next run into this URL, which clears its folder; where it cannot be moved it stays.

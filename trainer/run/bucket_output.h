@@ -28,8 +28,8 @@ void check_output_url(const std::string& url);
 /// the bucket until the run has others.
 ///
 /// A run that was killed here with checkpoints that are not in the bucket goes on in its local folder where a
-/// checkpoint of that training is in the bucket; else, and for whoever begins another one, the folder is moved away and
-/// named.
+/// checkpoint of that training is in the bucket; else, where it was still to replace what is there, and for whoever
+/// begins another one, the folder is moved away and named.
 ///
 /// Training goes on while files are sent, until the next checkpoint. Sending that fails is told, and made up for by the
 /// next checkpoint; at the end it is an error. What could not be sent, or is of a run that ended by an error, stays in
@@ -71,6 +71,8 @@ class BucketOutput {
   void take_snapshot() const;
   void upload();
   [[nodiscard]] std::string run() const { return folder_ + "/run"; }
+  // Is there until a run that replaces an earlier one has sent something.
+  [[nodiscard]] std::string replaces() const { return folder_ + "/replaces"; }
   [[nodiscard]] std::exception_ptr wait();
   std::string put_away();
 

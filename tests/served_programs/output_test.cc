@@ -195,7 +195,9 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
   const ChildResult refused = run(mlm_training(url, {"--steps", "30", "--resume", other}));
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.err, HasSubstr(other + " is not one of its checkpoints"));
-  const std::vector<std::string> anew = mlm_training(url, {"--steps", "30", "--resume", "", "--overwrite"});
+  const auto replacing = [&](const std::string& resume) {
+    return mlm_training(url, {"--steps", "30", "--resume", resume, "--overwrite"});
+  };
   std::filesystem::create_directory(folder_.path("good"));
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("shards/train"))) {
     std::string bytes = read_file(entry.path());
@@ -208,23 +210,43 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
     }
     test::write_file(entry.path(), bytes);
   }
-  const ChildResult failed = run(anew);
-  EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_THAT(failed.err, HasSubstr("payload_crc"));
-  EXPECT_EQ(bucket_->keys(), keys);
-  EXPECT_EQ(copy_of("run"), before);
-  EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
+  for (const std::string& resume : {std::string(), other}) {
+    const ChildResult failed = run(replacing(resume));
+    EXPECT_EQ(failed.exit_code, 1);
+    EXPECT_THAT(failed.err, HasSubstr("payload_crc"));
+    EXPECT_EQ(bucket_->keys(), keys);
+    EXPECT_EQ(copy_of("run"), before);
+    EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
+  }
   // One that makes its steps replaces it.
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("good"))) {
     std::filesystem::copy_file(entry.path(), folder_.path("shards/train/") + entry.path().filename().string(),
                                std::filesystem::copy_options::overwrite_existing);
   }
-  run_well(anew);
+  run_well(replacing(""));
   EXPECT_NE(bucket_->keys(), keys);
   const Files after = copy_of("run");
   EXPECT_THAT(after, testing::Contains(testing::Key("model/model.safetensors")));
   EXPECT_THAT(after.at("log.jsonl"), AllOf(HasSubstr("\"path\":\"" + url + "/checkpoints/checkpoint-00000020\""),
                                            Not(HasSubstr(folder_.path("tmp")))));
+}
+
+TEST_P(ServedOutput, OfATrainingIsReplacedByOneThatGoesOnAndMakesNoStep) {
+  prepare_mlm();
+  const std::string url = bucket_->url("run");
+  run_well(mlm_training(url, {"--steps", "30"}));
+  run_well(mlm_training(folder_.path("local"), {"--steps", "40"}));
+  const std::string last = "checkpoints/checkpoint-00000040/";
+  const ChildResult ended = run_well(mlm_training(
+      url, {"--steps", "40", "--resume", folder_.path("local/checkpoints/checkpoint-00000040"), "--overwrite"}));
+  EXPECT_THAT(ended.out, HasSubstr(url + "/model"));
+  const Files there = copy_of("run");
+  EXPECT_TRUE(there.at("model/model.safetensors") == read_file(folder_.path("local/model/model.safetensors")));
+  EXPECT_THAT(names_of(there), Contains(StartsWith(last)));
+  for (const std::string& name : names_of(there)) {
+    EXPECT_TRUE(!name.starts_with("checkpoints/checkpoint-") || name.starts_with(last)) << name;
+  }
+  EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
 }
 
 // Neither a set of shards nor what somebody has copied there is exchanged for a run.

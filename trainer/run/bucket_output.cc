@@ -138,7 +138,10 @@ class BucketOutput::Sender final : public Callback {
  public:
   explicit Sender(BucketOutput& output) : output_(output) {}
   void train_starts(const TrainingStart&) override { output_.is_unsent_ = !output_.leaves_earlier_run_; }
-  void checkpoint_written(const std::string&) override { output_.send(); }
+  void checkpoint_written(const std::string&) override {
+    if (output_.goes_on_) output_.leaves_earlier_run_ = false;
+    output_.send();
+  }
   void step_ends(const StepEnd&) override {
     output_.leaves_earlier_run_ = false;
     output_.is_unsent_ = true;
@@ -149,7 +152,10 @@ class BucketOutput::Sender final : public Callback {
 };
 
 BucketOutput::BucketOutput(const RunOptions& options, Tell tell)
-    : url_(without_slash(options.out)), folder_(own_folder(url_)), tell_(std::move(tell)) {
+    : url_(without_slash(options.out)),
+      folder_(own_folder(url_)),
+      tell_(std::move(tell)),
+      goes_on_(!options.resume.empty()) {
   lock_.emplace(path_in(url_, FolderManifest::kLock), "training in", ObjectLockOptions{.tell = tell_});
   own_.emplace(folder_, "training in");
   const std::optional<std::string> left = newest_checkpoint(run() + "/checkpoints");  // by one that was killed

@@ -52,7 +52,8 @@ class BucketOutput {
   [[nodiscard]] std::string shown(const std::string& path) const;
 
   /// Sends what is there now; files may grow or go meanwhile. Waits for an earlier sending. Nothing before the first
-  /// step of a run that replaces an earlier one. Throws `kIo` where another run has taken the lock.
+  /// step of a run that replaces an earlier one; where it goes on from a checkpoint, before its first own. Throws `kIo`
+  /// where another run has taken the lock.
   void send();
   /// The same, and waits until it is there. Throws `kIo`.
   void finish();
@@ -86,6 +87,7 @@ class BucketOutput {
   bool is_unsent_ = false;  // something is, or may be, in the local folder alone
   // One that the first step of this run replaces, as in a local folder (EarlierRunRemover): until then nothing is sent.
   bool leaves_earlier_run_ = false;
+  const bool goes_on_;        // from a checkpoint: it may write others, or end, without a step
   int keep_checkpoints_ = 0;  // of a run that has not brought all that is in the bucket; 0: it has
 };
 

@@ -1,10 +1,8 @@
 // Runs in buckets that are gone on with: what is brought from there, what stays there, and what only a local folder
 // has.
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using test::BucketRequest;
-using test::ChildProcess;
 using test::ChildResult;
 using test::files_below;
 using test::read_file;
@@ -82,16 +79,6 @@ class ResumedOutput : public test::WritingPrograms {
       }
     }
     return newest;
-  }
-  // Kills a run that has exchanged its folder this often and stands still at the next time, with a newer checkpoint.
-  void kill_after(int exchanges, const std::vector<std::string>& command, const std::string& tmp = "tmp") {
-    exchanges_left_ = exchanges;
-    ChildProcess child(command, environment(tmp));
-    while (child.running() && exchanges_left_ >= 0) child.take_output();
-    child.signal(SIGKILL);
-    const ChildResult killed = child.wait();
-    if (killed.signal != SIGKILL) throw std::runtime_error("it ended before: " + killed.err);
-    exchanges_left_ = kAnyNumber;
   }
   // Gives the folder one more file.
   FolderManifest with_file(const std::string& name) const {

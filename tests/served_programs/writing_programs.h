@@ -1,12 +1,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -64,6 +68,23 @@ class WritingPrograms : public testing::TestWithParam<TestBucket::Store> {
     return with_options(
         small_mlm_training(out, folder_.path(), {"--steps", "400", "--checkpoint-every", "20", "--resume", "last"}),
         more);
+  }
+  // Kills a run that has exchanged its folder this often and stands still at the next time, with a newer checkpoint.
+  void kill_after(int exchanges, const std::vector<std::string>& command, const std::string& tmp = "tmp") {
+    exchanges_left_ = exchanges;
+    ChildProcess child(command, environment(tmp));
+    const auto deadline = std::chrono::steady_clock::now() + ChildProcess::kLimit;
+    while (child.running() && exchanges_left_ >= 0 && std::chrono::steady_clock::now() < deadline) {
+      child.take_output();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const bool stands_still = exchanges_left_ < 0;
+    child.signal(SIGKILL);
+    const ChildResult killed = child.wait();
+    if (killed.signal != SIGKILL || !stands_still) {
+      throw std::runtime_error("it ended or took too long before it was to be killed: " + killed.err);
+    }
+    exchanges_left_ = kAnyNumber;
   }
   // But for those of TensorBoard, which each process names otherwise.
   static std::vector<std::string> names_of(const Files& files) {

@@ -193,9 +193,7 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
   const ChildResult refused = run(mlm_training(url, {"--steps", "30", "--resume", other}));
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.err, HasSubstr(other + " is not one of its checkpoints"));
-  const auto replacing = [&](const std::string& resume) {
-    return mlm_training(url, {"--steps", "30", "--resume", resume, "--overwrite"});
-  };
+  const std::vector<std::string> anew = mlm_training(url, {"--steps", "30", "--resume", "", "--overwrite"});
   std::filesystem::create_directory(folder_.path("good"));
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("shards/train"))) {
     std::string bytes = read_file(entry.path());
@@ -208,20 +206,18 @@ TEST_P(ServedOutput, OfATrainingStaysUntilTheFirstStepOfTheNext) {
     }
     test::write_file(entry.path(), bytes);
   }
-  for (const std::string& resume : {std::string(), other}) {
-    const ChildResult failed = run(replacing(resume));
-    EXPECT_EQ(failed.exit_code, 1);
-    EXPECT_THAT(failed.err, HasSubstr("payload_crc"));
-    EXPECT_EQ(bucket_->keys(), keys);
-    EXPECT_EQ(copy_of("run"), before);
-    EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
-  }
+  const ChildResult failed = run(anew);
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("payload_crc"));
+  EXPECT_EQ(bucket_->keys(), keys);
+  EXPECT_EQ(copy_of("run"), before);
+  EXPECT_THAT(left_in_temporary_folder(), IsEmpty());
   // One that makes its steps replaces it.
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("good"))) {
     std::filesystem::copy_file(entry.path(), folder_.path("shards/train/") + entry.path().filename().string(),
                                std::filesystem::copy_options::overwrite_existing);
   }
-  run_well(replacing(""));
+  run_well(anew);
   EXPECT_NE(bucket_->keys(), keys);
   const Files after = copy_of("run");
   EXPECT_THAT(after, testing::Contains(testing::Key("model/model.safetensors")));

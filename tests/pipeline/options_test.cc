@@ -452,9 +452,9 @@ void Options::of_sources() {
     with_reading(of, "read.", read);
   }
   {
+    const std::string folder = std::filesystem::path(folder_.path()).filename();
     Tested<FilesArguments> of({.files = files("lines"), .options = {}});
     with_damage(of, "damage.", [](auto& a) -> DamagePolicy& { return a.options.damage; });
-    const std::string folder = std::filesystem::path(folder_.path()).filename();
     of.with("files", WITH(a.files = files("lines", 2)));
     of.with("label_from_folder", WITH(a.options.label_from_folder = true));
     of.with("class_names", WITH(a.options.class_names = {"no folder of these", folder}),

@@ -60,6 +60,7 @@ std::vector<OpenResult> open_all(Storage& storage, const std::vector<std::string
     open_with_retries(storage, path, kDefaultMaxAttempts, answers.back());
   }
   std::vector<OpenResult> results;
+  results.reserve(answers.size());
   for (const auto& answer : answers) results.push_back(answer->wait());
   return results;
 }

@@ -132,6 +132,7 @@ std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vect
   };
 
   std::vector<std::string> firsts;
+  firsts.reserve(folders.size());
   for (const auto& [folder, urls] : folders) firsts.push_back(*urls.front());
   std::vector<std::shared_ptr<File>> opened;
   auto of_first = folders.begin();
@@ -144,6 +145,7 @@ std::vector<std::shared_ptr<File>> locate_in_folders(Storage& storage, std::vect
   while (!sought.empty()) {
     const auto deepest = sought.extract(std::prev(sought.end()));
     std::vector<std::string> manifests;
+    manifests.reserve(deepest.mapped().size());
     for (const auto& [folder, urls] : deepest.mapped()) manifests.push_back(path_of_manifest(folder));
     auto next = deepest.mapped().begin();
     open_each(storage, manifests, [&](const OpenResult& result) {

@@ -137,6 +137,7 @@ BinningGain gain_of(const Options& options, const Models& models) {
 Dataset batches_of(const std::vector<QuestRow>& rows, const Options& options, const Models& models) {
   const SequenceEncoder encoder(models.first() + "/tokenizer.json", models.format.limits);
   std::vector<std::string> records;
+  records.reserve(rows.size());
   for (const QuestRow& row : rows) records.push_back(quest_record(encoder.encode(row), {}, encoder));
   const Dataset examples = Dataset::rows({{.name = "record", .values = std::move(records)}});
   return parse_quest(examples, models.format, /*padded=*/true, /*labelled=*/false).batch(options.global_batch);

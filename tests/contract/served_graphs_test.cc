@@ -48,7 +48,8 @@ std::string fault_of_listing(ServedFiles& served) {
 }
 
 // The same of a run in whose midst all objects get a new version, of the same bytes: who has begun with an old one has
-// an error, of what came before. `shuffles`: then elements after it may come first, and errors of the graph's own.
+// an error, of what came before. `shuffles`: then rows after it may come before it, and with them whatever the graph
+// makes of them, an error of its own or its end.
 std::string fault_of_change(const Dataset& dataset, const Outcome& expected, bool shuffles, uint64_t seed,
                             int threads) {
   const auto served = std::make_shared<ServedFiles>(ServedFiles::Options{
@@ -64,9 +65,11 @@ std::string fault_of_change(const Dataset& dataset, const Outcome& expected, boo
     const bool is_beginning =
         shuffles || (outcome.elements.size() <= expected.elements.size() &&
                      std::equal(outcome.elements.begin(), outcome.elements.end(), expected.elements.begin()));
-    const bool has_error =
-        outcome.error_code == "io" ? says_why(outcome.error) : shuffles && outcome.error_code == "out_of_range";
-    return other.empty() || (is_beginning && has_error) ? "" : "with objects that change: " + other;
+    const std::string& code = outcome.error_code;
+    const bool ends_well =
+        code == "io" ? says_why(outcome.error) : shuffles && code != "stalled" && code != "out_of_memory";
+    if (other.empty() || (is_beginning && ends_well)) return "";
+    return fmt::format("with objects that change: {}; its error is '{}'", other, outcome.error);
   } catch (const ErrorException& exception) {  // of an index that is read before it begins
     return says_why(exception.error().message) ? "" : "at its start: " + exception.error().message;
   }
@@ -100,7 +103,7 @@ std::string fault_of(const Graph& graph) {
     {
       Pipeline pipeline = dataset.start(first.start_options());
       take_elements(pipeline, outcome, half);
-      if (!outcome.stopped) return "it ends before its half";
+      if (!outcome.stopped) return "it ends before its half: " + outcome.error;
       state = save(pipeline);
     }
     Pipeline pipeline = resume(dataset, second.start_options(), state);

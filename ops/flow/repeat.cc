@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/ops/notes.h"
 #include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
-
-bool holds_notes_only(const Block& block) {
-  return block.errors().size() == block.num_elements() &&
-         std::all_of(block.errors().begin(), block.errors().end(), [](const auto& error) { return error.is_note(); });
-}
 
 class RepeatStage final : public Stage {
  public:

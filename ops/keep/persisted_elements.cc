@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -28,32 +30,47 @@ class KeepStage final : public Stage {
         place_(place),
         epoch_(context.iteration.epoch),
         pool_(context.pool) {}
-  ~KeepStage() override {
-    // Who has had the last element need not ask for the end.
-    if (output_ != nullptr && !ended_ && num_elements_ == folder_->most_elements()) finish();
-    give_up();
-  }
+  ~KeepStage() override { give_up(); }
 
   Poll next(Block& out) override {
-    while (!ended_) {
-      if (output_ != nullptr && !output_->has_room()) return Poll::kPending;
-      const Poll poll = input_->next(out);
-      if (poll == Poll::kPending) return poll;
-      if (poll == Poll::kEnd) {
+    while (!ended_ && (held_.empty() || is_last_expected())) {
+      if (output_ != nullptr && held_.empty() && !output_->has_room()) return Poll::kPending;
+      try {
+        if (take() == Poll::kPending) return Poll::kPending;
+      } catch (...) {
+        if (held_.empty()) throw;
+        failure_ = std::current_exception();  // of the element after those that are held
         ended_ = true;
-        if (output_ != nullptr) finish();
-        break;
+        give_up();
       }
-      if (output_ != nullptr) keep(out);
-      out.cursor = make_cursor(kind_, {place_}, {out.cursor});
-      out.epoch = std::max(out.epoch, epoch_);
-      place_ += static_cast<int64_t>(out.num_elements());
-      if (drop_reported_notes(out, epoch_, pool_)) return poll;
     }
+    if (!held_.empty()) {
+      out = std::move(held_.front());
+      held_.erase(held_.begin());
+      return Poll::kBlock;
+    }
+    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
     return output_ == nullptr || output_->finished() ? Poll::kEnd : Poll::kPending;
   }
 
  private:
+  // A block of the input, or its end.
+  Poll take() {
+    Block block;
+    const Poll poll = input_->next(block);
+    if (poll == Poll::kEnd) {
+      ended_ = true;
+      if (output_ != nullptr) finish();
+    }
+    if (poll != Poll::kBlock) return poll;
+    if (output_ != nullptr) keep(block);
+    block.cursor = make_cursor(kind_, {place_}, {block.cursor});
+    block.epoch = std::max(block.epoch, epoch_);
+    place_ += static_cast<int64_t>(block.num_elements());
+    if (drop_reported_notes(block, epoch_, pool_)) held_.push_back(std::move(block));
+    return poll;
+  }
+
   void keep(const Block& block) {
     const auto is_error = [](const ElementError& entry) { return !entry.is_note(); };
     if (std::any_of(block.errors().begin(), block.errors().end(), is_error)) {
@@ -64,6 +81,11 @@ class KeepStage final : public Stage {
     num_elements_ += static_cast<int64_t>(block.num_elements() - block.errors().size());
     folder_->count(num_elements_);
   }
+
+  // Whether so many elements were written as are expected: who has had the last one need not ask for the end. But a
+  // number in a file's name or of `assert_cardinality` is a promise, and more than it says are an error: so the last
+  // ones are given when the input has said what comes after them.
+  bool is_last_expected() const { return output_ != nullptr && num_elements_ == folder_->most_elements(); }
 
   void finish() {
     folder_->set_unkept("its files could not be brought to the disk");  // until they are
@@ -84,6 +106,8 @@ class KeepStage final : public Stage {
   const int64_t epoch_;
   BufferPool& pool_;
   bool ended_ = false;
+  std::vector<Block> held_;  // to be given; more than one only of the last elements
+  std::exception_ptr failure_;
 };
 
 // What was written, from `place` on.

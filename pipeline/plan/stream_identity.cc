@@ -1,6 +1,7 @@
 #include "millrace/pipeline/plan/stream_identity.h"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,11 +19,16 @@ namespace {
 uint64_t digest_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 // What decides the elements of an operator and those before it, but is no part of a state: whether their order can be
-// had again, and what is done about damage.
+// had again, what is done about damage, and how many records a file was promised to have.
 void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
   for (const PlanNodePtr& input : node.inputs) add_rules(*input, parts);
   parts.push_back(digest_of(checkpoint_blocker(node)));
   parts.push_back(digest_of(node.text(Effect::kDamage, /*all=*/true)));
+  const Shards* const shards = node.op->shards();
+  if (shards == nullptr) return;
+  for (size_t shard = 0; shard < shards->size(); ++shard) {
+    if (const std::optional<uint64_t> count = shards->count(shard)) parts.insert(parts.end(), {shard, *count});
+  }
 }
 
 // The method of Dataset that was given a function without a name, by which it could be told from other ones; or

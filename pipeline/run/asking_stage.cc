@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "millrace/ops/notes.h"
+
 namespace millrace {
 
 /// What the stage has left of an input.
@@ -55,7 +57,12 @@ Poll AskingStage::next(Block& out) {
     if (input->left == nullptr) continue;
     try {
       Block unwanted;
-      if (input->left->next(unwanted) == Poll::kPending) return Poll::kPending;
+      Poll poll = Poll::kEnd;
+      do {
+        unwanted = Block();
+        poll = input->left->next(unwanted);
+      } while (poll == Poll::kBlock && holds_notes_only(unwanted));
+      if (poll == Poll::kPending) return Poll::kPending;
     } catch (...) {  // the stream has ended
     }
     input->left.reset();

@@ -29,14 +29,17 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
+// Of records that take 36 bytes each.
+void write_shard(const std::string& path, int count) {
+  RecordWriter writer(path);
+  for (int i = 0; i < count; ++i) writer.write(std::string(20, 'a'));
+  writer.close();
+}
+
 // 100 records, of which number 50 is damaged; its path.
 std::string write_damaged_shard(const test::TemporaryFolder& folder) {
-  const std::string path = folder.path("a.tfrecord");
-  {
-    RecordWriter writer(path);
-    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
-    writer.close();
-  }
+  std::string path = folder.path("a.tfrecord");
+  write_shard(path, 100);
   std::string bytes = test::read_file(path);
   bytes[36 * 50 + 14] ^= 1;
   test::write_file(path, bytes);
@@ -63,6 +66,16 @@ std::string error_of(const std::function<void()>& function) {
     return exception.what();
   }
   return "none";
+}
+
+// Its elements, then its error, or "none".
+std::vector<std::string> outcome(const Dataset& dataset, int threads) {
+  std::vector<std::string> elements;
+  Pipeline pipeline = dataset.start({.threads = threads});
+  elements.push_back(error_of([&] {
+    while (const auto batch = pipeline.next()) elements.push_back(test::print_element(batch->block(), 0));
+  }));
+  return elements;
 }
 
 bool throw_error() { throw std::runtime_error("no"); }
@@ -197,6 +210,117 @@ TEST_P(PersistedElementsTest, IsWrittenWhenACallerHasTakenTheLastOfACertainNumbe
     for (int i = 0; i < 3000; ++i) ASSERT_TRUE(pipeline.next());
   }
   EXPECT_THAT(names(), SizeIs(2));
+}
+
+// However many elements are taken before the pipeline goes: none, or all that were promised.
+TEST_P(PersistedElementsTest, IsNotWrittenWhereThereAreMoreElementsThanWerePromised) {
+  const std::string shard = folder_.path("numbers-7.tfrecord");
+  write_shard(shard, 10);
+  const Dataset promises[] = {numbers(3000).assert_cardinality(7),
+                              numbers(3000).assert_cardinality(0),
+                              numbers(3000).assert_cardinality(1024),  // where a block ends
+                              numbers(3000).assert_cardinality(2048),
+                              Dataset::tfrecord(Shards::files({shard}).counts_from("numbers-{count}.tfrecord")),
+                              numbers(3000).assert_cardinality(7).batch(7),
+                              numbers(3000).assert_cardinality(6).batch(4)};
+  for (const Dataset& promised : promises) {
+    const int64_t count = promised.cardinality().count();
+    for (const int64_t taken : {int64_t{0}, count}) {
+      for (const int threads : {1, 4}) {
+        SCOPED_TRACE(fmt::format("{} of {}, {} threads", taken, count, threads));
+        (void)error_of([&] {  // the last element of the last may be the error
+          Pipeline pipeline = keep(promised).start({.threads = threads});
+          for (int64_t i = 0; i < taken; ++i) ASSERT_TRUE(pipeline.next());
+        });
+        EXPECT_THAT(names(), SizeIs(0));
+        const std::vector<std::string> expected = outcome(promised, threads);
+        EXPECT_THAT(expected.back(), StartsWith("cardinality"));
+        EXPECT_EQ(outcome(keep(promised), threads), expected);
+      }
+    }
+  }
+}
+
+// The promise is a part of what was kept, also where the number of elements does not follow from it.
+TEST_P(PersistedElementsTest, WhatWasWrittenWithoutAPromiseIsNotReadForOne) {
+  const std::string shard = folder_.path("numbers-7.tfrecord");
+  write_shard(shard, 10);
+  const auto some = [](const Shards& shards) {
+    return Dataset::tfrecord(shards).filter({.name = "all", .keep = [](const RowView&) { return true; }});
+  };
+  EXPECT_THAT(run(keep(some(Shards::files({shard})))), SizeIs(10));
+  EXPECT_THAT(names(), SizeIs(2));
+  const Dataset promised = some(Shards::files({shard}).counts_from("numbers-{count}.tfrecord"));
+  EXPECT_THAT(outcome(promised, 2).back(), StartsWith("cardinality"));
+  EXPECT_EQ(outcome(keep(promised), 2), outcome(promised, 2));
+}
+
+// With notes of damage after its last element, of which none is an element.
+TEST_P(PersistedElementsTest, IsWrittenWhenTheLastElementBeforeDamageWasTaken) {
+  constexpr int kCount = 1024;  // so that the notes are in blocks of their own
+  const std::string shard = folder_.path("a.tfrecord");
+  write_shard(shard, kCount + 2);
+  std::string bytes = test::read_file(shard);
+  for (const int record : {kCount, kCount + 1}) bytes[static_cast<size_t>(36 * record + 14)] ^= 1;
+  test::write_file(shard, bytes);
+  const Dataset records = Dataset::tfrecord(Shards::files({shard}), {.damage = {.action = DamagePolicy::kSkip}});
+  const Dataset taken[] = {keep(records.assert_cardinality(kCount)), keep(records).take(kCount),
+                           keep(records.assert_cardinality(kCount)).take(kCount)};
+  for (const Dataset& dataset : taken) {
+    for (const int threads : {1, 4}) {
+      std::filesystem::remove_all(path_);
+      {
+        Pipeline pipeline = dataset.start({.threads = threads});
+        for (int i = 0; i < kCount; ++i) ASSERT_TRUE(pipeline.next());
+        if (dataset.cardinality().is_unknown()) {
+          EXPECT_FALSE(pipeline.next());
+        }
+      }
+      EXPECT_THAT(names(), SizeIs(2)) << dataset.explain() << threads;
+      Pipeline pipeline = keep(records.assert_cardinality(kCount)).start({.threads = threads});
+      EXPECT_THAT(rest(pipeline), SizeIs(kCount));
+    }
+  }
+}
+
+// Passes on what comes, and throws at its end.
+class FailsAtItsEnd final : public StageOperator {
+ public:
+  using StageOperator::StageOperator;
+  std::string_view name() const override { return "fails_at_its_end"; }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
+    return std::make_unique<FailingStage>(open_input(inputs[0], context));
+  }
+
+ private:
+  class FailingStage final : public Stage {
+   public:
+    explicit FailingStage(std::unique_ptr<Stage> input) : input_(std::move(input)) {}
+    Poll next(Block& out) override {
+      const Poll poll = input_->next(out);
+      if (poll == Poll::kEnd) throw ErrorException(ErrorCode::kIo, "no end");
+      return poll;
+    }
+
+   private:
+    const std::unique_ptr<Stage> input_;
+  };
+};
+
+TEST_P(PersistedElementsTest, GivesAllElementsBeforeWhatItsInputThrows) {
+  for (const int64_t count : {10, 1024, 3000}) {
+    const Dataset failing = Dataset::from_operator({numbers(count)}, [](std::span<const SchemaPtr> inputs) {
+      return std::make_shared<const FailsAtItsEnd>(inputs[0]);
+    });
+    for (const int threads : {1, 4}) {
+      const std::vector<std::string> expected = outcome(failing, threads);
+      ASSERT_THAT(expected, SizeIs(count + 1));
+      EXPECT_THAT(expected.back(), StartsWith("io: no end"));
+      EXPECT_EQ(outcome(keep(failing), threads), expected);
+      EXPECT_THAT(names(), SizeIs(0));
+    }
+  }
 }
 
 TEST_P(PersistedElementsTest, WhatIsNotWrittenIsNamedAtTheEndOfTheRun) {

@@ -103,7 +103,7 @@ class FileStage final : public Stage {
       } else {
         region.end_is_known = reader_->end_of_file().has_value();
         region.end = reader_->end_of_file().value_or(begin.offset);
-        if (num_records_) region.records = *num_records_ - std::min(*num_records_, begin.record);
+        if (num_records_ && begin.record <= *num_records_) region.records = *num_records_ - begin.record;
       }
       error.skipped = std::make_shared<const SkippedRegion>(std::move(region));
     }

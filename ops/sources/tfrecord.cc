@@ -177,8 +177,8 @@ class ShardRecordsStage final : public Stage {
                          .reason = error.message};
     if (fault.can_continue) {
       region.records = reader_->position().record - begin.record;
-    } else if (!region.records && options_.num_records) {
-      region.records = *options_.num_records - std::min(*options_.num_records, begin.record);
+    } else if (!region.records && options_.num_records && begin.record <= *options_.num_records) {
+      region.records = *options_.num_records - begin.record;
     }
     if (!fault.can_continue && !index_problem_.empty()) {
       region.reason += fmt::format("; the shard's index is of no use: {}", index_problem_);

@@ -192,6 +192,26 @@ class SkippedDamage : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(SkippedDamage, IsOfAnUnknownNumberOfRecordsWhereMoreCameThanWerePromised) {
+  const TemporaryFolder folder;
+  const std::string cut = folder.path("cut");
+  {
+    RecordWriter writer(cut);
+    for (int i = 0; i < 10; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  write_file(cut, read_file(cut).substr(0, std::filesystem::file_size(cut) - 5));
+  for (const uint64_t promised : {7, 9, 12}) {
+    const Shards shards = Shards::files({cut}).with_counts({promised});
+    Pipeline pipeline = Dataset::tfrecord(shards, {.damage = kSkipAll}).start();
+    for (int i = 0; i < 9; ++i) ASSERT_TRUE(pipeline.next());
+    ASSERT_FALSE(pipeline.next());
+    const std::vector<SkippedRegion> regions = pipeline.skipped().regions;
+    ASSERT_THAT(regions, SizeIs(1));
+    EXPECT_EQ(regions[0].records, promised < 9 ? std::nullopt : std::optional(promised - 9)) << promised;
+  }
+}
+
 TEST_F(SkippedDamage, CostsOneRecordOrWhatIsUpToTheNextKnownPlaceAndEveryLossIsListed) {
   write_all_kinds();
   const Outcome outcome = run_in_every_way(all());

@@ -187,6 +187,14 @@ TEST_F(TextLines, OfACompressedFileThatIsDamagedAreThoseBeforeTheDamage) {
     EXPECT_EQ(pipeline.skipped().counts.regions_of_unknown_records, 1);
     EXPECT_THAT(pipeline.skipped().regions[0].to_string(),
                 HasSubstr(" and all after, an unknown number of records from " + std::to_string(records.size())));
+    // Nor is it known where more came than the file was promised to have.
+    for (const uint64_t promised : {records.size() - 1, records.size(), records.size() + 5}) {
+      Pipeline counted = Dataset::text_lines(shards.with_counts({promised, 1}), options).start({.threads = 2});
+      while (counted.next()) {
+      }
+      const auto lost = promised < records.size() ? std::nullopt : std::optional(promised - records.size());
+      EXPECT_EQ(counted.skipped().regions.at(0).records, lost);
+    }
     // A file that is not there is no damage.
     const Shards missing = Shards::files({folder_.path("none")});
     EXPECT_THAT(take_records(Dataset::text_lines(missing, options)).error, HasSubstr("io: "));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/tfrecord/frame.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/worker_limit.h"
@@ -29,20 +31,25 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Of records that take 36 bytes each.
-void write_shard(const std::string& path, int count) {
+constexpr size_t kRecordBytes = 20;
+
+void write_shard(const std::string& path, int count, char of = 'a') {
   RecordWriter writer(path);
-  for (int i = 0; i < count; ++i) writer.write(std::string(20, 'a'));
+  for (int i = 0; i < count; ++i) writer.write(std::string(kRecordBytes, of));
   writer.close();
+}
+
+void damage_records(const std::string& path, std::initializer_list<size_t> records) {
+  std::string bytes = test::read_file(path);
+  for (const size_t record : records) bytes[record * (kRecordBytes + kFrameBytes) + kFrameHeaderBytes + 2] ^= 1;
+  test::write_file(path, bytes);
 }
 
 // 100 records, of which number 50 is damaged; its path.
 std::string write_damaged_shard(const test::TemporaryFolder& folder) {
   std::string path = folder.path("a.tfrecord");
   write_shard(path, 100);
-  std::string bytes = test::read_file(path);
-  bytes[36 * 50 + 14] ^= 1;
-  test::write_file(path, bytes);
+  damage_records(path, {50});
   return path;
 }
 
@@ -260,9 +267,7 @@ TEST_P(PersistedElementsTest, IsWrittenWhenTheLastElementBeforeDamageWasTaken) {
   constexpr int kCount = 1024;  // so that the notes are in blocks of their own
   const std::string shard = folder_.path("a.tfrecord");
   write_shard(shard, kCount + 2);
-  std::string bytes = test::read_file(shard);
-  for (const int record : {kCount, kCount + 1}) bytes[static_cast<size_t>(36 * record + 14)] ^= 1;
-  test::write_file(shard, bytes);
+  damage_records(shard, {kCount, kCount + 1});
   const Dataset records = Dataset::tfrecord(Shards::files({shard}), {.damage = {.action = DamagePolicy::kSkip}});
   const Dataset taken[] = {keep(records.assert_cardinality(kCount)), keep(records).take(kCount),
                            keep(records.assert_cardinality(kCount)).take(kCount)};
@@ -423,11 +428,7 @@ TEST_P(PersistedElementsTest, OtherElementsAreNotTakenForThese) {
 
 TEST_P(PersistedElementsTest, AnotherContentOfAFileIsAnotherDataset) {
   const std::string path = folder_.path("a.tfrecord");
-  const auto write = [&](char of) {
-    RecordWriter writer(path);
-    for (int i = 0; i < 10; ++i) writer.write(std::string(20, of));
-    writer.close();
-  };
+  const auto write = [&](char of) { write_shard(path, 10, of); };
   write('a');
   const auto dataset = [&] { return keep(Dataset::tfrecord(Shards::files({path}))); };
   EXPECT_THAT(run(dataset()), Each(HasSubstr("aaa")));
@@ -438,11 +439,7 @@ TEST_P(PersistedElementsTest, AnotherContentOfAFileIsAnotherDataset) {
 
 TEST_P(PersistedElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) {
   const std::string path = folder_.path("a.tfrecord");
-  const auto write = [&](char of) {
-    RecordWriter writer(path);
-    for (int i = 0; i < 10; ++i) writer.write(std::string(20, of));
-    writer.close();
-  };
+  const auto write = [&](char of) { write_shard(path, 10, of); };
   const std::string saved = folder_.path("saved");
   const std::vector<FeatureSpec> gives{{.name = "record", .dtype = DType::kBytes, .shape = {}}};
   const auto records = [&](const RowView&) { return Dataset::tfrecord(Shards::files({path})); };
